@@ -171,6 +171,8 @@ async def host(case, cli, sdk, store):
         options = sdk.ClaudeAgentOptions(cli_path=str(cli), **options_of(case["options"], sdk))
         if case["options"].get("session_store"):
             options.session_store = store
+            if case["options"]["session_store"] == "eager":
+                options.session_store_flush = "eager"
         # The SDK wants a stream of prompts where somebody decides about permissions.
         prompt = prompts() if "can_use_tool" in case["options"] or "prompts" in case else case["prompt"]
         async with asyncio.timeout(20):
@@ -199,7 +201,21 @@ def flags_of(argv):
     return flags
 
 
-def verdict(expect, notes, messages, error, sdk, stored):
+def recording_store(sdk):
+    """A store that records the types of the entries of every call, by key."""
+
+    class Store(sdk.InMemorySessionStore):
+        async def append(self, key, entries):
+            name = "/".join(key[part] for part in ("project_key", "session_id", "subpath") if key.get(part))
+            self.appends.setdefault(name, []).append([entry["type"] for entry in entries])
+            await super().append(key, entries)
+
+    store = Store()
+    store.appends = {}
+    return store
+
+
+def verdict(expect, notes, messages, error, sdk, appends):
     """What is wrong, or nothing."""
     argv, env, lines = notes["argv"], notes["env"], notes["lines"]
     for flag, value in expect.get("argv", {}).items():
@@ -233,8 +249,11 @@ def verdict(expect, notes, messages, error, sdk, stored):
     for field in expect.get("writes_without", []):
         if field in lines[0]["request"]:
             yield f"initialize has {field}"
+    stored = {key: [kind for call in calls for kind in call] for key, calls in appends.items()}
     if "stored" in expect and stored != expect["stored"]:
         yield f"stored: {stored}"
+    if "appends" in expect and appends != expect["appends"]:
+        yield f"appends: {appends}"
     answers = {}
     for line in lines:
         if line.get("type") == "control_response":
@@ -285,14 +304,13 @@ def main():
                 cli.chmod(0o755)
                 os.environ[CASE], os.environ[NOTES] = str(folder / "case.json"), str(folder / "notes.json")
                 os.environ.update(case["options"].get("host_env", {}))
-                store = sdk.InMemorySessionStore()
+                store = recording_store(sdk)
                 messages, error = asyncio.run(host(case, cli, sdk, store))
-                stored = {key: [entry["type"] for entry in entries] for key, entries in store._store.items()}
                 for name in case["options"].get("host_env", {}):
                     del os.environ[name]
                 notes = json.loads((folder / "notes.json").read_text()) if (folder / "notes.json").exists() else {
                     "argv": [], "env": {}, "lines": [], "ended_at_step": None}
-            problems = list(verdict(case["expect"], notes, messages, error, sdk, stored))
+            problems = list(verdict(case["expect"], notes, messages, error, sdk, store.appends))
             if how == "same" and problems:
                 failed += 1
                 print(f"{path.stem}/{case['name']}: the Python SDK does otherwise: {'; '.join(problems)}")

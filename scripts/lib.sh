@@ -94,15 +94,15 @@ want_chromium() {
     want "chromium" "not found on PATH" "install Chromium from your system's packages; on Debian: apt-get install chromium"
 }
 
-# want_debian_tool COMMAND PACKAGE: a program of a Debian package, which is installed where that is possible without asking.
+# want_debian_tool COMMAND-OR-FILE PACKAGE: a program or file of a Debian package, which is installed where that is possible without asking.
 want_debian_tool() {
-  command -v "$1" >/dev/null && return
+  if command -v "$1" >/dev/null || [[ -e $1 ]]; then return 0; fi
   if [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null; then
     say "installing $2"
     apt-get install -y -qq --no-install-recommends "$2" >/dev/null 2>&1 ||
       { apt-get update -qq && apt-get install -y -qq --no-install-recommends "$2"; } >/dev/null 2>&1 || true
   fi
-  command -v "$1" >/dev/null || want "$1" "not found on PATH" "on Debian: apt-get install $2"
+  command -v "$1" >/dev/null || [[ -e $1 ]] || want "$1" "not found" "on Debian: apt-get install $2"
 }
 
 # Test runners that the tests attack; `install_runners` installs those of Python and JavaScript.
@@ -110,6 +110,9 @@ want_runners() {
   [[ $(uname -s) == Linux ]] || return 0
   want_debian_tool go golang-go
   want_debian_tool rspec ruby-rspec
+  want_debian_tool javac default-jdk-headless
+  want_debian_tool /usr/share/java/junit-platform-console.jar junit5
+  want_debian_tool phpunit phpunit
 }
 
 # Signatures of runs are checked with it.

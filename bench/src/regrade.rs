@@ -20,34 +20,12 @@ const EVALUATORS: &str = r#"{ "youbencha": 1, "evaluators": [
   { "name": "budget", "config": { "assertions": { "max_duration": "10m" } } } ] }"#;
 
 pub(crate) fn run() -> Result<(), Failure> {
-    // The workspace path contains the trial's name, so all trees differ.
-    let world = World::new("pwd >> a.txt; pwd > dir-1/new.txt", MANY)?;
-    for folder in 0..5 {
-        let folder = world.path().join(format!("tree/dir-{folder}"));
-        fs::create_dir(&folder)?;
-        for file in 0..10 {
-            fs::write(folder.join(format!("file-{file}.txt")), format!("{file}\n").repeat(50))?;
-        }
-    }
-    fs::write(world.path().join("evaluators.yaml"), EVALUATORS)?;
-    let began = Instant::now();
-    world.start(&["-c", "suite.yaml", "--quiet"])?.wait()?;
-    row(&format!("{MANY} trials recorded"), &format!("{:.1} s", began.elapsed().as_secs_f64()), None);
-    let run = world.run()?.ok_or("no run")?;
+    let world = recorded(MANY)?;
     let mut times = Vec::new();
     for _ in 0..3 {
-        let began = Instant::now();
-        let mut command = Command::new(std::env::current_exe()?.with_file_name("yb"));
-        command
-            .args(["eval", "--from", "latest", "-c", "evaluators.yaml", "--quiet"])
-            .current_dir(world.path());
-        let output = command.stdin(Stdio::null()).output()?;
-        times.push(began.elapsed());
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        if !said.contains("1,000 trials re-graded") {
-            return Err(format!("{said}{}", String::from_utf8_lossy(&output.stderr)).into());
-        }
+        times.push(regrade(&world, "1,000 trials re-graded")?);
     }
+    let run = world.run()?.ok_or("no run")?;
     let gradings: Vec<PathBuf> = {
         let mut found: Vec<_> = fs::read_dir(run.join("gradings"))?
             .map(|entry| entry.map(|one| one.path()))
@@ -59,7 +37,8 @@ pub(crate) fn run() -> Result<(), Failure> {
     let same =
         gradings[1..].iter().map(|one| files(one)).all(|other| other.is_ok_and(|other| other == first));
     let worst = times.iter().max().copied().unwrap_or_default();
-    row("regrading, median of three", &format!("{:.2} s", median(&mut times).as_secs_f64()), None);
+    let typical = median(&mut times);
+    row("regrading, median of three", &format!("{:.2} s", typical.as_secs_f64()), None);
     row(
         "graded again, worst of three",
         &format!("{:.2} s", worst.as_secs_f64()),
@@ -70,7 +49,55 @@ pub(crate) fn run() -> Result<(), Failure> {
         if same { "the same" } else { "not the same" },
         Some(("byte for byte", same)),
     );
+
+    let larger = recorded(3 * MANY)?;
+    let mut times = Vec::new();
+    for _ in 0..3 {
+        times.push(regrade(&larger, "3,000 trials re-graded")?);
+    }
+    let three_times = median(&mut times);
+    let exponent = (three_times.as_secs_f64() / typical.as_secs_f64()).ln() / 3_f64.ln();
+    row("3,000 trials, median of three", &format!("{:.2} s", three_times.as_secs_f64()), None);
+    row("growth with trials, exponent", &format!("{exponent:.2}"), Some(("at most 1.05", exponent <= 1.05)));
     Ok(())
+}
+
+/// Records trials with distinct trees.
+fn recorded(trials: usize) -> Result<World, Failure> {
+    // The workspace path contains the trial's name, so all trees differ.
+    let world = World::new("pwd >> a.txt; pwd > dir-1/new.txt", trials)?;
+    for folder in 0..5 {
+        let folder = world.path().join(format!("tree/dir-{folder}"));
+        fs::create_dir(&folder)?;
+        for file in 0..10 {
+            fs::write(folder.join(format!("file-{file}.txt")), format!("{file}\n").repeat(50))?;
+        }
+    }
+    fs::write(world.path().join("evaluators.yaml"), EVALUATORS)?;
+    let began = Instant::now();
+    world.start(&["-c", "suite.yaml", "--quiet"])?.wait()?;
+    row(&format!("{trials} trials recorded"), &format!("{:.1} s", began.elapsed().as_secs_f64()), None);
+    let packs = fs::read_dir(world.run()?.ok_or("no run")?.join("objects.git/objects/pack"))?;
+    row(
+        "packs",
+        &packs.flatten().filter(|file| file.path().extension() == Some("pack".as_ref())).count().to_string(),
+        None,
+    );
+    Ok(world)
+}
+
+/// Regrades the last run.
+fn regrade(world: &World, expected: &str) -> Result<Duration, Failure> {
+    let began = Instant::now();
+    let mut command = Command::new(world.yb());
+    command.args(["eval", "--from", "latest", "-c", "evaluators.yaml", "--quiet"]).current_dir(world.path());
+    let output = command.stdin(Stdio::null()).output()?;
+    let took = began.elapsed();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    if said.contains(expected) {
+        return Ok(took);
+    }
+    Err(format!("{said}{}", String::from_utf8_lossy(&output.stderr)).into())
 }
 
 /// Returns all files of a grading except the timings.

@@ -64,9 +64,14 @@ impl World {
 
     /// Starts `yb run` with these arguments in the background.
     pub(crate) fn start(&self, args: &[&str]) -> Result<Yb, Failure> {
+        self.start_command("run", args)
+    }
+
+    /// Starts a command of `yb` with these arguments in the background.
+    pub(crate) fn start_command(&self, name: &str, args: &[&str]) -> Result<Yb, Failure> {
         let stderr = self.path().join("stderr");
         let mut command = Command::new(&self.yb);
-        command.arg("run").args(args).current_dir(self.path()).stdin(Stdio::null());
+        command.arg(name).args(args).current_dir(self.path()).stdin(Stdio::null());
         command.stdout(Stdio::null()).stderr(File::create(&stderr)?);
         Ok(Yb { child: command.spawn()?, stderr })
     }

@@ -1,13 +1,15 @@
-//! A trivial trial compared with an equivalent shell script, and `yb --version` compared with hello-world.
+//! A trivial trial compared with an equivalent shell script, further ones, and `yb --version` compared with hello-world.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::Failure;
-use crate::stats::{median, ms, row};
+use crate::stats::{children_cpu, median, ms, row};
 
 const ROUNDS: usize = 20;
+/// The trials of a run that shows what each further one takes.
+const FURTHER: u32 = 100;
 const FILES: usize = 50;
 
 const CASE: &str = "youbencha: 1
@@ -37,24 +39,52 @@ pub(crate) fn run() -> Result<(), Failure> {
     make_repository(&world.join("repo"))?;
     std::fs::write(world.join("case.yaml"), CASE)?;
     let (mut by_hand, mut ours) = (Vec::new(), Vec::new());
+    let (mut cpu_by_hand, mut our_cpu) = (Duration::ZERO, Duration::ZERO);
     for _ in 0..ROUNDS {
         std::fs::create_dir(world.join("by-hand"))?;
+        let before = children_cpu()?;
         by_hand.push(timed(Command::new("sh").args(["-c", SCRIPT]).current_dir(world))?);
+        let between = children_cpu()?;
         std::fs::remove_dir_all(world.join("by-hand"))?;
         ours.push(timed(Command::new(&yb).args(["run", "-c", "case.yaml"]).current_dir(world))?);
+        cpu_by_hand += between.saturating_sub(before);
+        our_cpu += children_cpu()?.saturating_sub(between);
         std::fs::remove_dir_all(world.join(".youbencha-workspace"))?;
     }
     let (by_hand, ours) = (median(&mut by_hand), median(&mut ours));
     row("equivalent shell script", &ms(by_hand), None);
     row("yb run, cold cache", &ms(ours), None);
     let ratio = ours.as_secs_f64() / by_hand.as_secs_f64();
-    row("yb run / shell script", &format!("{ratio:.2}"), Some(("at most 1.6", ratio <= 1.6)));
+    row("yb run / shell script", &format!("{ratio:.2}"), Some(("at most 1.4", ratio <= 1.4)));
+    row("CPU of all processes: shell script", &ms(cpu_by_hand / ROUNDS as u32), None);
+    row("CPU of all processes: yb run", &ms(our_cpu / ROUNDS as u32), None);
+    let ratio = our_cpu.as_secs_f64() / cpu_by_hand.as_secs_f64();
+    row("CPU: yb run / shell script", &format!("{ratio:.2}"), Some(("at most 1.4", ratio <= 1.4)));
+    let further = further_trials(&yb, world)?;
+    row(
+        "CPU of all processes, each further trial",
+        &ms(further),
+        Some(("at most 12 ms", further.as_millis() < 12)),
+    );
     let runtime = tokio::runtime::Runtime::new()?;
     let run = yb_supervise::Command::new(&yb).args(["run", "-c", "case.yaml"]).current_dir(world);
     let report = runtime.block_on(run.run());
     let peak = report.usage.peak_rss_of_largest_process as f64 / 1e6;
     row("peak resident memory", &format!("{peak:.1} MB"), Some(("below 30 MB", peak < 30.0)));
     version(&yb, world)
+}
+
+/// Returns the CPU time that a run of many trials takes more than one of a single trial, for each of them.
+fn further_trials(yb: &Path, world: &Path) -> Result<Duration, Failure> {
+    let run = |repeats: u32| -> Result<Duration, Failure> {
+        let before = children_cpu()?;
+        let repeats = repeats.to_string();
+        timed(Command::new(yb).args(["run", "-c", "case.yaml", "--repeat", &repeats]).current_dir(world))?;
+        Ok(children_cpu()?.saturating_sub(before))
+    };
+    run(1)?;
+    let one = run(1)?;
+    Ok(run(1 + FURTHER)?.saturating_sub(one) / FURTHER)
 }
 
 fn version(yb: &Path, world: &Path) -> Result<(), Failure> {

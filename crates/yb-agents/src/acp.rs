@@ -51,6 +51,9 @@ static SPEC: AgentSpec = AgentSpec {
     model_rule: None,
     config_keys: ConfigKeys::Only(&["permission_mode", "mcp_servers"]),
     section: Field::new("acp", Kind::Object(&SECTION), "For the `acp` agent alone; others ignore it."),
+    mcp_tools: None,
+    instruction_file: None,
+    trusted_files: &[],
     capabilities: Capabilities { cost_limit: false, structured_output: false },
 };
 

@@ -70,7 +70,12 @@ pub(super) fn beginning(path: &Path, limit: usize) -> io::Result<(String, bool)>
             bytes.truncate(start);
         }
     }
-    Ok((String::from_utf8_lossy(&bytes).into_owned(), more))
+    Ok((into_text(bytes), more))
+}
+
+/// Converts bytes to text, without a copy if they are valid.
+pub(super) fn into_text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 /// Adds a line to a file.

@@ -68,8 +68,8 @@ fn directories(context: &ExecutionContext) -> Vec<(String, &'static str)> {
 /// Returns the definition of the agent that the case names, from the same places as Claude Code's adapter.
 fn definition(context: &ExecutionContext) -> Option<String> {
     let name = context.config.agent_name.as_deref()?;
-    let roots: Vec<&Path> =
-        [&context.workspace].into_iter().chain(&context.search_roots).map(|root| root.as_path()).collect();
+    let others = context.search_roots.iter().map(|root| root.as_path());
+    let roots: Vec<&Path> = context.workspace_roots().into_iter().chain(others).collect();
     let (_, path) = yb_claude::find_agent(name, &roots).ok()?;
     std::fs::read_to_string(path).ok()
 }

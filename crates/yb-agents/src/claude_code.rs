@@ -13,17 +13,19 @@ use yb_claude::{
     AvailabilityCheck, CliSearch, EnvChange, FindError, Invocation, InvocationTarget, Options,
     PermissionMode, Prompt,
 };
-use yb_supervise::{Command, EgressRules};
+use yb_supervise::{Command, EgressRules, End};
 
 use super::artifacts::Artifacts;
+use super::cli::{LATE_VERSION_DEADLINE, known_version, query_version, remember_version};
 use super::drive::{OutputFormat, drive};
 use super::guard;
 use super::normalize::{self, AgentOutput};
+use super::programs::InstalledProgram;
 use super::reader::ClaudeReader;
 use super::secrets::{secrets, secrets_of_json};
 use super::{
-    Adapter, AdapterError, AgentConfig, Availability, AvailabilityStatus, Executed, ExecutionContext,
-    ExecutionResult, Host, Intent,
+    Adapter, AdapterError, AgentConfig, Availability, AvailabilityStatus, Environment, Executed,
+    ExecutionContext, ExecutionResult, Host, Intent,
 };
 use yb_case::fields_agent::CLI_FIELDS;
 use yb_case::shape::{Field, Kind, Object};
@@ -47,6 +49,7 @@ static SPEC: AgentSpec = AgentSpec {
         bin: "claude",
         path_variable: "YB_CLAUDE",
         package: "@anthropic-ai/claude-code",
+        tested: "2.1.325",
         megabytes: 350,
         install_scripts: false,
     }),
@@ -120,6 +123,15 @@ static SPEC: AgentSpec = AgentSpec {
     }),
     config_keys: ConfigKeys::All,
     section: Field::new("claude-code", Kind::Object(&SECTION), "For claude-code alone; others ignore it."),
+    mcp_tools: Some("mcp__{server}__"),
+    instruction_file: Some("CLAUDE.md"),
+    trusted_files: &[
+        ".claude/settings.json",
+        ".claude/settings.local.json",
+        ".claude/skills/",
+        ".claude/commands/",
+        ".mcp.json",
+    ],
     capabilities: Capabilities { cost_limit: true, structured_output: true },
 };
 
@@ -169,15 +181,19 @@ impl Adapter for ClaudeCode {
             check = check.with_shim(shim);
         }
         let found = check.check().await;
-        let (status, version) = match &found {
+        let (status, program) = match &found {
             yb_claude::Availability::Ready(ready) => {
-                (AvailabilityStatus::Ready, Some(ready.version.to_string()))
+                (AvailabilityStatus::Ready, Some((&ready.path, ready.version.to_string())))
             }
-            yb_claude::Availability::NotAuthenticated { version, .. } => {
-                (AvailabilityStatus::NotAuthenticated, Some(version.to_string()))
+            yb_claude::Availability::NotAuthenticated { path, version } => {
+                (AvailabilityStatus::NotAuthenticated, Some((path, version.to_string())))
             }
             _ => (AvailabilityStatus::Missing, None),
         };
+        let version = program.map(|(path, version)| {
+            remember_version(path, &version);
+            version
+        });
         Availability { status, version, message: found.to_string(), hints: found.hints() }
     }
 
@@ -187,12 +203,13 @@ impl Adapter for ClaudeCode {
         let artifacts = Artifacts::prepare(&context.artifacts_dir, SPEC.log_dir)?;
         let private = |source| AdapterError::PrivateNotWritable { path: context.private_dir.clone(), source };
         yb_claude::hermetic::create_dirs(&context.private_dir).map_err(private)?;
+        environment::link_skills(context).map_err(private)?;
         plan.invocation.write_files().map_err(private)?;
         let command = command(&plan.invocation, &program, context);
         let exits = exits(context)?;
         let driven = drive(
             command,
-            OutputFormat::Messages(Box::new(ClaudeReader)),
+            OutputFormat::Messages(Box::new(ClaudeReader::of_claude_code())),
             &artifacts,
             context,
             exits,
@@ -200,7 +217,12 @@ impl Adapter for ClaudeCode {
         )
         .await?;
         trace_subagents(driven.transcript.as_ref(), context).await;
+        let ended_by_itself = matches!(driven.report.end, End::Exited { .. } | End::Signaled { .. });
         let mut result = ExecutionResult::of(driven, plan.prompt, &SPEC, artifacts);
+        // Its first message has the version, unless it died before.
+        if result.summary().and_then(yb_claude::RunSummary::cli_version).is_none() {
+            result.agent_version = late_version(&program, ended_by_itself, context).await;
+        }
         result.warnings.splice(0..0, plan.warnings);
         result.permission_mode = Some(plan.mode.to_string());
         result.executed = Some(executed(&plan.invocation, program, context));
@@ -210,6 +232,19 @@ impl Adapter for ClaudeCode {
     fn normalize_log(&self, result: &ExecutionResult, context: &ExecutionContext) -> YouBenchaLog {
         normalize::log(&SPEC, SPEC.provider, &AgentOutput::of_claude(result), result, context)
     }
+}
+
+/// Returns the version of a program that ran without reporting it. A program that had to be stopped is not run again: it may hang,
+/// and the trial would end late.
+async fn late_version(
+    program: &std::path::Path,
+    ended_by_itself: bool,
+    context: &ExecutionContext,
+) -> Option<String> {
+    if !ended_by_itself {
+        return known_version(program);
+    }
+    query_version(program, Environment::new(), &context.host, LATE_VERSION_DEADLINE).await.ok()
 }
 
 /// Reports the model calls of subagents to the trace.
@@ -241,6 +276,7 @@ fn configured(
 ) -> Result<(Options, PermissionMode), AdapterError> {
     let mode = options::permission_mode(&context.config, warnings)?;
     environment::check_privileges(mode, context.isolation, environment::privileges())?;
+    environment::check_skills(context)?;
     Ok((options::options(context, mode)?, mode))
 }
 
@@ -270,13 +306,28 @@ fn exits(context: &ExecutionContext) -> Result<Option<EgressRules>, AdapterError
 /// Searches the pinned version, then the installed one of the user, then the newest that `yb` installed.
 fn search(config: &AgentConfig, host: &Host) -> CliSearch {
     let search = CliSearch::from_env(&|name| host.variable(name).map(OsStr::to_owned));
-    let tool = super::pinned_program(&SPEC, config, host).or_else(|| match search.find() {
-        Err(FindError::NotFound { .. }) => host.programs.as_ref()?.newest(&SPEC),
-        _ => None,
-    });
+    let tool = super::pinned_program(&SPEC, config, host).or_else(|| newest(&search, host));
     match tool {
         Some(tool) => search.with_explicit(tool.prefix),
         None => search,
+    }
+}
+
+/// The newest version that `yb` installed, if the user has no other.
+fn newest(search: &CliSearch, host: &Host) -> Option<InstalledProgram> {
+    match search.find() {
+        Err(FindError::NotFound { .. }) => host.programs.as_ref()?.newest(&SPEC),
+        _ => None,
+    }
+}
+
+impl ClaudeCode {
+    /// Returns the newest program that `yb` installed, if a search without it finds none.
+    #[must_use]
+    pub fn installed_by_yb(host: &Host) -> Option<PathBuf> {
+        let search = CliSearch::from_env(&|name| host.variable(name).map(OsStr::to_owned));
+        let prefix = newest(&search, host)?.prefix;
+        search.with_explicit(prefix).find().ok().map(|found| found.path)
     }
 }
 

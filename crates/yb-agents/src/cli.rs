@@ -26,8 +26,10 @@ use super::{
 use yb_case::{AgentSpec, NpmProgram};
 use yb_model::log::{StdinContent, YouBenchaLog};
 
-/// The deadline of `--version`.
+/// The deadline of `--version` before an execution.
 const VERSION_DEADLINE: Duration = Duration::from_secs(30);
+/// The deadline of `--version` after an execution, whose end it delays.
+pub(super) const LATE_VERSION_DEADLINE: Duration = Duration::from_secs(2);
 /// Hosts that are never reached through a proxy.
 const LOOPBACK: &str = "127.0.0.1,localhost,::1";
 
@@ -175,7 +177,8 @@ impl<T: Cli> Adapter for T {
             }
         };
         let shown = program.display();
-        let (status, version, message, hints) = match query_version(self, &program, host).await {
+        let version = query_version(&program, self.version_environment(host), host, VERSION_DEADLINE).await;
+        let (status, version, message, hints) = match version {
             Err(reason) => (
                 AvailabilityStatus::Missing,
                 None,
@@ -226,7 +229,9 @@ impl<T: Cli> Adapter for T {
         }
         self.prepare(context).map_err(private)?;
         // A program without a version may still work; its version is then unknown in the log.
-        let version = query_version(self, &program, &context.host).await.ok();
+        let host = &context.host;
+        let version =
+            query_version(&program, self.version_environment(host), host, VERSION_DEADLINE).await.ok();
         let env = environment(&invocation, context);
         let command = command(&program, &invocation, &env, &prompt, context);
         let exits = guard::exits(&context.network, &context.host, &self.model(&context.host))?;
@@ -406,19 +411,43 @@ static VERSIONS: Mutex<BTreeMap<FileState, String>> = Mutex::new(BTreeMap::new()
 /// A file's path, size and modification time.
 type FileState = (PathBuf, u64, Option<SystemTime>);
 
-/// Runs `--version`, once for each state of the program's file.
-async fn query_version(cli: &impl Cli, program: &Path, host: &Host) -> Result<String, String> {
-    let stat = std::fs::metadata(program).map_err(|error| error.to_string())?;
-    let key = (program.to_owned(), stat.len(), stat.modified().ok());
-    let known = VERSIONS.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(&key).cloned();
-    if let Some(version) = known {
+/// Returns the cached version of a program.
+pub(super) fn known_version(program: &Path) -> Option<String> {
+    VERSIONS
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+        .get(&file_state(program).ok()?)
+        .cloned()
+}
+
+/// Caches the version of a program.
+pub(super) fn remember_version(program: &Path, version: &str) {
+    if let Ok(key) = file_state(program) {
+        let mut versions = VERSIONS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        versions.insert(key, version.to_owned());
+    }
+}
+
+fn file_state(program: &Path) -> std::io::Result<FileState> {
+    let stat = std::fs::metadata(program)?;
+    Ok((program.to_owned(), stat.len(), stat.modified().ok()))
+}
+
+/// Runs `--version` with these variables beside the host's, once for each state of the program's file.
+pub(super) async fn query_version(
+    program: &Path,
+    variables: Environment,
+    host: &Host,
+    deadline: Duration,
+) -> Result<String, String> {
+    if let Some(version) = known_version(program) {
         return Ok(version);
     }
     // It may write files, which are discarded.
     let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let mut command = Command::new(program).arg("--version").stdin(Stdin::None).deadline(VERSION_DEADLINE);
+    let mut command = Command::new(program).arg("--version").stdin(Stdin::None).deadline(deadline);
     command = command.envs(&host.env).current_dir(scratch.path()).env(vars::HOME, scratch.path());
-    command = command.envs(cli.version_environment(host));
+    command = command.envs(variables);
     if let Some(shim) = &host.shim {
         command = command.shim(shim);
     }
@@ -428,7 +457,7 @@ async fn query_version(cli: &impl Cli, program: &Path, host: &Host) -> Result<St
         return Err(report.end.to_string());
     }
     let version = version_in(&String::from_utf8_lossy(&bytes)).ok_or("it does not say its version")?;
-    VERSIONS.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(key, version.clone());
+    remember_version(program, &version);
     Ok(version)
 }
 

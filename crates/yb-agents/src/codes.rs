@@ -33,6 +33,10 @@ pub enum ErrorCode {
     MaxBudget,
     /// The agent reported a failure.
     AgentFailed,
+    /// A required MCP server did not start.
+    McpFailed,
+    /// A plugin, skill, agent or instruction file of the case did not load.
+    Miswired,
     /// A resource limit was exceeded.
     OverQuota,
     /// The execution was cancelled.
@@ -65,6 +69,8 @@ impl ErrorCode {
             Self::MaxTurns => "MAX_TURNS",
             Self::MaxBudget => "MAX_BUDGET",
             Self::AgentFailed => "AGENT_FAILED",
+            Self::McpFailed => "MCP_FAILED",
+            Self::Miswired => "MISWIRED",
             Self::OverQuota => "OVER_QUOTA",
             Self::Cancelled => "CANCELLED",
             Self::SpawnFailed => "SPAWN_FAILED",

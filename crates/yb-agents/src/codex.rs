@@ -36,6 +36,7 @@ static SPEC: AgentSpec = AgentSpec {
         bin: "codex",
         path_variable: "YB_CODEX",
         package: "@openai/codex",
+        tested: "0.166.0",
         megabytes: 440,
         install_scripts: false,
     }),
@@ -52,15 +53,20 @@ static SPEC: AgentSpec = AgentSpec {
     tool_kinds: &[],
     model_rule: None,
     config_keys: ConfigKeys::Only(&[
+        "instructions",
         "append_system_prompt",
         "system_prompt",
         "permission_mode",
         "mcp_servers",
+        "mcp",
         "effort",
         "add_dirs",
         "extra_args",
     ]),
     section: Field::new("codex", FREE, "For codex alone; others ignore it."),
+    mcp_tools: Some("mcp__{server}__"),
+    instruction_file: Some("AGENTS.md"),
+    trusted_files: &[],
     capabilities: Capabilities { cost_limit: false, structured_output: true },
 };
 
@@ -130,6 +136,10 @@ impl Cli for Codex {
             let known = if effort == "max" { "xhigh" } else { effort };
             setting(&mut it, "model_reasoning_effort", &known.into());
         }
+        // Its log on stderr is the only place that says that a server did not start.
+        if !config.mcp_servers.is_empty() && context.host.variable("RUST_LOG").is_none() {
+            it.env.insert("RUST_LOG", "codex_mcp::rmcp_client=warn".into());
+        }
         for (name, server) in &config.mcp_servers {
             let key = format!("mcp_servers.{}", toml_key(name));
             setting(&mut it, &key, &Value::Object(server.clone()));
@@ -169,7 +179,9 @@ impl Cli for Codex {
     }
 
     fn reader(&self, call: &Call<'_>) -> Box<dyn Reader> {
-        Box::new(reader::CodexReader::new(call.context.config.model.clone()))
+        // With the user's login it records sessions in the user's directory, which is not read.
+        let sessions = call.private("config").join("sessions");
+        Box::new(reader::CodexReader::new(call.context.config.model.clone(), sessions))
     }
 
     /// A stored login is writable, because its tokens rotate.

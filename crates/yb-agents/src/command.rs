@@ -51,6 +51,9 @@ static SPEC: AgentSpec = AgentSpec {
         Kind::Object(&SECTION),
         "For the `command` agent alone; others ignore it.",
     ),
+    mcp_tools: None,
+    instruction_file: None,
+    trusted_files: &[],
     capabilities: Capabilities { cost_limit: false, structured_output: false },
 };
 
@@ -140,7 +143,7 @@ impl Adapter for Command {
         };
         let command = command(&argv, context).stdin(stdin);
         let stdout = match own.output {
-            DeclaredOutput::ClaudeStreamJson => OutputFormat::Messages(Box::new(ClaudeReader)),
+            DeclaredOutput::ClaudeStreamJson => OutputFormat::Messages(Box::new(ClaudeReader::default())),
             DeclaredOutput::Text | DeclaredOutput::None => OutputFormat::Text,
         };
         let exits = exits(context)?;

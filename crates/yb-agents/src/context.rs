@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,9 +12,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use yb_claude::AgentDefinition;
 use yb_model::Isolation;
-use yb_supervise::{CancellationToken, PauseSwitch};
+use yb_supervise::{CancellationToken, OverlayMount, PauseSwitch};
 
-use super::{AdapterError, Observer};
+use super::bounds::Bounds;
+use super::{AdapterError, Observer, ProcessRole, StartRecorder};
 use crate::programs::ProgramStore;
 use crate::trace::Trace;
 use yb_case::{AgentSpec, Network, TrialLimits};
@@ -75,6 +76,8 @@ impl Host {
 pub struct ExecutionContext {
     /// Where the agent works; an absolute path.
     pub workspace: PathBuf,
+    /// The overlay that a sandbox mounts at [`Self::workspace`], which is empty outside of it.
+    pub overlay: Option<OverlayMount>,
     /// Where logs go; it must exist.
     pub artifacts_dir: PathBuf,
     /// A directory for this execution alone, outside the workspace: HOME, temporary files, what is too secret for argv.
@@ -111,8 +114,12 @@ pub struct ExecutionContext {
     pub pause: PauseSwitch,
     /// Receives the progress of the agent.
     pub observer: Option<Arc<dyn Observer>>,
+    /// Persists the record of the process before its program runs.
+    pub start_recorder: Option<(ProcessRole, StartRecorder)>,
     /// The parent span, if there is a trace.
     pub trace: Option<Arc<dyn Trace>>,
+    /// What the log keeps of its output.
+    pub bounds: Bounds,
 }
 
 impl ExecutionContext {
@@ -126,6 +133,7 @@ impl ExecutionContext {
     ) -> Self {
         Self {
             workspace: workspace.into(),
+            overlay: None,
             artifacts_dir: artifacts_dir.into(),
             private_dir: private_dir.into(),
             search_roots: Vec::new(),
@@ -144,7 +152,19 @@ impl ExecutionContext {
             cancellation: CancellationToken::new(),
             pause: PauseSwitch::new(),
             observer: None,
+            start_recorder: None,
             trace: None,
+            bounds: Bounds::default(),
+        }
+    }
+}
+
+impl ExecutionContext {
+    /// The directories with the files of the workspace, outside of a sandbox; the first one that has a file has the current one.
+    pub(crate) fn workspace_roots(&self) -> Vec<&Path> {
+        match &self.overlay {
+            Some(overlay) => vec![&overlay.upper, &overlay.lower],
+            None => vec![&self.workspace],
         }
     }
 }
@@ -230,8 +250,16 @@ pub struct AgentConfig {
     pub max_budget_usd: Option<f64>,
     /// MCP servers by name, each as its own JSON.
     pub mcp_servers: BTreeMap<String, Map<String, Value>>,
+    /// Whether the execution fails if one of them does not start.
+    pub mcp_required: bool,
     /// Definitions of named agents, which take precedence over files.
     pub agents: BTreeMap<String, AgentDefinition>,
+    /// Plugins.
+    pub plugins: Vec<AddOnDir>,
+    /// Skills; the directories of all are in the same one.
+    pub skills: Vec<AddOnDir>,
+    /// The instruction file of the workspace, if the case sets it.
+    pub instructions: Option<InstructionFile>,
     /// The reasoning effort.
     pub effort: Option<String>,
     /// Settings for the agent.
@@ -252,6 +280,28 @@ pub struct AgentConfig {
     pub section: Map<String, Value>,
     /// The JSON Schema of the answer, for agents with structured output.
     pub answer_schema: Option<Value>,
+}
+
+/// A plugin or a skill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddOnDir {
+    /// The name under which the agent loads it.
+    pub name: String,
+    /// The directory, which the agent can't change in a sandbox.
+    pub path: PathBuf,
+    /// The BLAKE3 digest of its files.
+    pub digest: String,
+}
+
+/// An instruction file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstructionFile {
+    /// Its path in the workspace.
+    pub name: String,
+    /// The BLAKE3 digest.
+    pub digest: String,
+    /// A line that is expected in a model request.
+    pub line: Option<String>,
 }
 
 /// Omits servers and settings, which may contain secrets.

@@ -41,6 +41,7 @@ static SPEC: AgentSpec = AgentSpec {
         bin: "copilot",
         path_variable: "YB_COPILOT",
         package: "@github/copilot",
+        tested: "1.0.102",
         megabytes: 190,
         install_scripts: false,
     }),
@@ -98,6 +99,7 @@ static SPEC: AgentSpec = AgentSpec {
     tool_kinds: &["memory", "shell", "url", "write"],
     model_rule: None,
     config_keys: ConfigKeys::Only(&[
+        "instructions",
         "agent_name",
         "agent",
         "agents",
@@ -106,11 +108,15 @@ static SPEC: AgentSpec = AgentSpec {
         "allowed_tools",
         "disallowed_tools",
         "mcp_servers",
+        "mcp",
         "effort",
         "add_dirs",
         "extra_args",
     ]),
     section: Field::new("copilot-cli", FREE, "For copilot-cli alone; others ignore it."),
+    mcp_tools: Some("{server}-"),
+    instruction_file: Some(".github/copilot-instructions.md"),
+    trusted_files: &[],
     capabilities: Capabilities { cost_limit: false, structured_output: false },
 };
 

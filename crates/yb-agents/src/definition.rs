@@ -29,8 +29,9 @@ pub(super) fn find(
     dirs: DefinitionDirs,
     context: &ExecutionContext,
 ) -> Result<String, AdapterError> {
-    let roots = std::iter::once(&context.workspace).chain(&context.search_roots).chain(&context.project_dir);
-    let below = |root: &PathBuf| dirs.project.iter().map(|dir| root.join(dir)).collect::<Vec<_>>();
+    let others = context.search_roots.iter().chain(&context.project_dir).map(PathBuf::as_path);
+    let roots = context.workspace_roots().into_iter().chain(others);
+    let below = |root: &Path| dirs.project.iter().map(|dir| root.join(dir)).collect::<Vec<_>>();
     let home = context.host.variable("HOME").map(Path::new);
     let in_home = home.into_iter().flat_map(|home| dirs.home.iter().map(|dir| home.join(dir)));
     let folders = roots.flat_map(below).chain(in_home);

@@ -1,6 +1,6 @@
 //! Runs the command of one agent to its end and reads its output while it runs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -12,9 +12,11 @@ use yb_supervise::{
 };
 
 use super::artifacts::{self, Artifacts};
+use super::bounds::{COMPRESS_FROM, LINE, push_warning};
 use super::meter::Live;
-use super::reader::Reader;
+use super::reader::{McpFailure, Reader};
 use super::watchdog::Watchdog;
+use super::wiring::Wiring;
 use super::{AdapterError, ExecutionContext, Transcript, guard, view};
 
 /// The most bytes of an agent's output in memory, stdout and stderr together; the log file has all of it.
@@ -23,8 +25,6 @@ pub const MAX_OUTPUT_SIZE: usize = 10_485_760;
 const MAX_STDERR: usize = 4096;
 /// The most refused connections that a warning names; the log has them all.
 const MAX_REFUSED: usize = 5;
-/// The longest line of messages.
-const LINE_LIMIT: usize = 64 << 20;
 
 /// The format of an agent's stdout.
 pub(super) enum OutputFormat {
@@ -41,6 +41,8 @@ pub(super) struct AgentRun {
     pub(super) transcript: Option<Transcript>,
     pub(super) output: String,
     pub(super) truncated: bool,
+    /// The file of its frames.
+    pub(super) frames: PathBuf,
     /// The end of stderr.
     pub(super) stderr: String,
     /// The API refused the credentials, and the agent was stopped because of that.
@@ -49,6 +51,10 @@ pub(super) struct AgentRun {
     pub(super) given_up: Option<Duration>,
     /// The agent was done, and was stopped because it did not exit.
     pub(super) dismissed: bool,
+    /// A required MCP server did not start, and the agent was stopped because of that.
+    pub(super) mcp_failed: Option<String>,
+    /// The add-ons of the case.
+    pub(super) wiring: Wiring,
     pub(super) warnings: Vec<String>,
 }
 
@@ -64,18 +70,21 @@ pub(super) async fn drive(
     let mut command = contained(command, artifacts, context, exits, extend_view)?;
     let (mode, reader) = match format {
         OutputFormat::Messages(reader) => {
-            (OutputMode::Stream { line_limit: LINE_LIMIT, tee: Some(artifacts.frames.clone()) }, Some(reader))
+            (OutputMode::Stream { line_limit: LINE, tee: Some(artifacts.frames.clone()) }, Some(reader))
         }
         OutputFormat::Text => (OutputMode::Capture { limit: MAX_OUTPUT_SIZE }, None),
     };
     if reader.is_some() {
-        command = command.json_lines();
+        command = command.json_lines().shorten_lines(context.bounds.line());
+    }
+    if let Some(prefix) = reader.as_ref().and_then(|reader| reader.partial_lines()) {
+        command = command.omit_from_log(prefix);
     }
     if reader.as_ref().is_some_and(|reader| reader.reads_stderr()) {
         command = command.tap();
     }
-    if let Some(observer) = context.observer.clone() {
-        command = command.before_start(move |record| observer.starting(record));
+    if let Some((role, recorder)) = &context.start_recorder {
+        command = recorder.attach(*role, command);
     }
     let mut child = command.output(mode).spawn().await?;
     let mut messages = reader.map(|reader| MessageLoop::new(reader, context));
@@ -83,25 +92,38 @@ pub(super) async fn drive(
     if let Some((messages, lines)) = messages.as_mut().zip(child.lines()) {
         messages.run(&mut child, lines, stderr).await;
     }
-    let report = child.wait().await;
+    let mut report = child.wait().await;
 
     let stderr = stderr_end(&report);
+    let mut warnings =
+        messages.as_mut().map(|messages| std::mem::take(&mut messages.warnings)).unwrap_or_default();
+    warnings.extend(warnings_of(&report));
+    // Of an answer that was cut off, the terminal log has nothing yet.
+    let partial = messages.as_ref().and_then(|messages| messages.transcript.partial_text());
+    if let Some(text) = partial
+        && let Err(error) = artifacts::append_line(&artifacts.terminal_log, text)
+    {
+        warnings.push(format!("failed to write the terminal log: {error}"));
+    }
+    let (output, truncated) = printed(&mut report, &artifacts.terminal_log, &mut warnings);
+    let frames = match &messages {
+        Some(_) => compressed(artifacts.frames.clone(), &mut warnings).await,
+        None => artifacts.frames.clone(),
+    };
     let mut run = AgentRun {
         report,
         transcript: None,
-        output: String::new(),
-        truncated: false,
+        output,
+        truncated,
+        frames,
         stderr,
         auth_refused: false,
         given_up: None,
         dismissed: false,
-        warnings: Vec::new(),
+        mcp_failed: None,
+        wiring: Wiring::declared(&context.config),
+        warnings,
     };
-    if let Some(messages) = &mut messages {
-        run.warnings.append(&mut messages.warnings);
-    }
-    run.warnings.extend(warnings_of(&run.report));
-    (run.output, run.truncated) = printed(&run.report, &artifacts.terminal_log, &mut run.warnings);
     if run.truncated {
         note_truncation(&artifacts.terminal_log, &mut run.warnings);
     }
@@ -126,11 +148,15 @@ fn contained(
         .log_file(&artifacts.terminal_log)
         .cancel_on(context.cancellation.clone())
         .pause_on(context.pause.clone());
-    let writable = [context.workspace.as_path(), &context.private_dir];
+    let changes = context.overlay.as_ref().map_or(&context.workspace, |overlay| &overlay.upper);
+    let writable = [changes.as_path(), &context.private_dir];
     command = guard::limit(command, &context.limits, writable, context.disk_before);
     if let Some(kind) = context.isolation.kind() {
         let private = |source| AdapterError::PrivateNotWritable { path: context.private_dir.clone(), source };
-        let view = extend_view(view::of(context).map_err(private)?).kind(kind);
+        let mut view = extend_view(view::of(context).map_err(private)?).kind(kind);
+        if let Some(overlay) = &context.overlay {
+            view = view.overlay(overlay.clone());
+        }
         command = command.sandbox(guard::connect(view, &context.network, exits));
     }
     if let Some(shim) = &context.host.shim {
@@ -150,6 +176,8 @@ struct MessageLoop<'a> {
     auth_refused: bool,
     given_up: Option<Duration>,
     dismissed: bool,
+    mcp_failed: Option<String>,
+    wiring: Wiring,
     warnings: Vec<String>,
 }
 
@@ -159,12 +187,14 @@ impl<'a> MessageLoop<'a> {
         Self {
             reader,
             context,
-            transcript: Transcript::default(),
+            transcript: Transcript::in_workspace(&context.workspace, context.bounds),
             reported: Live::default(),
             watchdog,
             auth_refused: false,
             given_up: None,
             dismissed: false,
+            mcp_failed: None,
+            wiring: Wiring::declared(&context.config),
             warnings: Vec::new(),
         }
     }
@@ -177,19 +207,22 @@ impl<'a> MessageLoop<'a> {
             if let Some(stdin) = &mut stdin {
                 let _ = stdin.write_all(&self.reader.take_input()).await;
             }
+            self.watchdog.set_starting(!self.reader.is_prompted());
             if self.reader.is_done() && stdin.take().is_some() {
                 self.watchdog.dismiss(Instant::now());
             }
             match self.next_event(&mut lines, &mut stderr).await {
                 OutputEvent::End => return,
-                OutputEvent::Stderr(piece) => self.on_stderr(&piece),
+                OutputEvent::Stderr(piece) => self.on_stderr(&piece, child),
                 OutputEvent::Deadline => self.on_deadline(child),
                 OutputEvent::Item(StreamItem::Line(line) | StreamItem::Unterminated(line)) => {
                     self.on_line(&line, child);
                 }
-                OutputEvent::Item(StreamItem::TooLong { limit }) => self.warnings.push(format!(
-                    "a line of the output is longer than {limit} bytes; what followed was not read"
-                )),
+                OutputEvent::Item(StreamItem::Skipped { length }) => {
+                    self.transcript.skip_line();
+                    let warning = format!("a line of the output, {length} bytes long, was not read");
+                    push_warning(&mut self.warnings, &warning);
+                }
                 OutputEvent::Item(_) => {}
             }
         }
@@ -230,6 +263,14 @@ impl<'a> MessageLoop<'a> {
         if let Some(trace) = &self.context.trace {
             messages.iter().for_each(|message| trace.message(message));
         }
+        if self.reader.lists_add_ons() {
+            self.wiring.observe(&messages, &self.context.config);
+            // Without its add-ons an agent would only cost.
+            if self.wiring.missing().is_some() {
+                child.cancel();
+            }
+        }
+        self.check_servers(child);
         // Claude Code would retry the same credentials for three minutes. If nothing else confirms the refusal, its own exit has to.
         if self.context.api_observed && !self.auth_refused && messages.iter().any(is_refusal) {
             self.auth_refused = true;
@@ -237,12 +278,33 @@ impl<'a> MessageLoop<'a> {
         }
     }
 
-    fn on_stderr(&mut self, piece: &[u8]) {
+    fn on_stderr(&mut self, piece: &[u8], child: &mut Child) {
         for message in self.reader.parse_stderr(piece) {
             self.transcript.observe(&message);
             self.watchdog.observe(&message, Instant::now());
         }
         self.report_progress();
+        self.check_servers(child);
+    }
+
+    /// Reports MCP servers that did not start, and stops the agent if one of them is required.
+    fn check_servers(&mut self, child: &mut Child) {
+        for McpFailure { server, reason } in self.reader.mcp_failures() {
+            let declared = &self.context.config.mcp_servers;
+            let is_declared =
+                server.as_ref().map_or(!declared.is_empty(), |name| declared.contains_key(name));
+            let message = match server {
+                Some(name) => format!("MCP server `{name}` did not start: {reason}"),
+                None => format!("an MCP server did not start: {reason}"),
+            };
+            if self.context.config.mcp_required && is_declared {
+                self.wiring.report_failed_server();
+                self.mcp_failed.get_or_insert(message);
+                child.cancel();
+            } else if !self.warnings.contains(&message) {
+                push_warning(&mut self.warnings, &message);
+            }
+        }
     }
 
     /// The agent is done and did not exit, or it got no answer from its API for too long.
@@ -264,9 +326,13 @@ impl<'a> MessageLoop<'a> {
     /// Adds what was read to the finished execution.
     fn finish(mut self, run: &mut AgentRun) {
         self.reader.finish(&run.stderr).iter().for_each(|message| self.transcript.observe(message));
+        self.transcript.finish();
+        self.reader.failed_calls().iter().for_each(|id| self.transcript.mark_failed(id));
         run.warnings.extend(self.reader.warnings());
         run.transcript = Some(self.transcript);
         (run.auth_refused, run.given_up, run.dismissed) = (self.auth_refused, self.given_up, self.dismissed);
+        run.mcp_failed = self.mcp_failed;
+        run.wiring = self.wiring;
     }
 }
 
@@ -317,11 +383,11 @@ fn warnings_of(report: &Report) -> Vec<String> {
 }
 
 /// The printed output: from memory, or from the log when stdout was streamed, because the log has both pipes in order.
-fn printed(report: &Report, log: &Path, warnings: &mut Vec<String>) -> (String, bool) {
-    let (mut text, truncated) = match &report.output {
+fn printed(report: &mut Report, log: &Path, warnings: &mut Vec<String>) -> (String, bool) {
+    let (mut text, truncated) = match std::mem::replace(&mut report.output, Output::None) {
         Output::Captured(captured) => {
-            let text = String::from_utf8_lossy(captured.bytes()).into_owned();
-            (text, captured.dropped() > 0)
+            let is_truncated = captured.dropped() > 0;
+            (artifacts::into_text(captured.into_bytes()), is_truncated)
         }
         Output::Streamed { .. } => artifacts::beginning(log, MAX_OUTPUT_SIZE).unwrap_or_else(|error| {
             warnings.push(format!("failed to read the terminal log: {error}"));
@@ -336,6 +402,17 @@ fn printed(report: &Report, log: &Path, warnings: &mut Vec<String>) -> (String, 
         text.push_str(TRUNCATED);
     }
     (text, truncated)
+}
+
+/// Compresses a large file of frames. Returns the file that has them.
+async fn compressed(frames: PathBuf, warnings: &mut Vec<String>) -> PathBuf {
+    let file = frames.clone();
+    let done =
+        tokio::task::spawn_blocking(move || yb_model::frames::compress_large(&file, COMPRESS_FROM)).await;
+    done.map_err(std::io::Error::other).flatten().unwrap_or_else(|error| {
+        warnings.push(format!("failed to compress the frames: {error}"));
+        frames
+    })
 }
 
 /// Marks the place where output was cut off.

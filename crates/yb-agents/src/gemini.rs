@@ -10,9 +10,11 @@ mod reader;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
+use yb_claude::AgentDefinition;
 use yb_supervise::Sandbox;
 
 use super::cli::{Call, Cli, Invocation, allowlist, on_path, permission_mode};
+use super::definition::{self, DefinitionDirs};
 use super::guard::Model;
 use super::reader::Reader;
 use super::{AdapterError, ExecutionContext, Host, Isolation};
@@ -39,6 +41,7 @@ static SPEC: AgentSpec = AgentSpec {
         bin: "gemini",
         path_variable: "YB_GEMINI",
         package: "@google/gemini-cli",
+        tested: "0.61.0",
         megabytes: 100,
         install_scripts: false,
     }),
@@ -83,6 +86,9 @@ static SPEC: AgentSpec = AgentSpec {
     tool_kinds: &[],
     model_rule: None,
     config_keys: ConfigKeys::Only(&[
+        "instructions",
+        "agent_name",
+        "agents",
         "append_system_prompt",
         "system_prompt",
         "permission_mode",
@@ -91,11 +97,15 @@ static SPEC: AgentSpec = AgentSpec {
         "disallowed_tools",
         "max_turns",
         "mcp_servers",
+        "mcp",
         "settings",
         "add_dirs",
         "extra_args",
     ]),
     section: Field::new("gemini", Kind::Object(&CLI_SECTION), "For gemini alone; others ignore it."),
+    mcp_tools: None,
+    instruction_file: Some("GEMINI.md"),
+    trusted_files: &[],
     capabilities: Capabilities { cost_limit: false, structured_output: false },
 };
 
@@ -110,6 +120,9 @@ const LOGIN: [&str; 2] = ["cloudcode-pa.googleapis.com", "oauth2.googleapis.com"
 const LOGIN_FILES: [&str; 2] = ["oauth_creds.json", "google_accounts.json"];
 /// The most API attempts, about fifteen seconds. The runner retries after longer failures.
 const ATTEMPTS: u32 = 3;
+/// Where definitions of agents are.
+const DEFINITIONS: DefinitionDirs =
+    DefinitionDirs { project: &[".gemini/agents"], home: &[".gemini/agents"] };
 /// Files of a repository that take effect in a trusted workspace.
 const REPOSITORY_SETTINGS: [&str; 4] =
     [".gemini/settings.json", ".gemini/extensions", ".gemini/policies", ".env"];
@@ -135,6 +148,7 @@ impl Cli for Gemini {
     fn invocation(&self, call: &Call<'_>) -> Result<Invocation, AdapterError> {
         let (context, config) = (call.context, &call.context.config);
         check_repository(context)?;
+        let definition = definition(context)?;
         let mode = permission_mode(config);
         let mut it = Invocation { permission_mode: mode.to_owned(), ..Invocation::default() };
         it.flag("output-format", "stream-json");
@@ -150,7 +164,9 @@ impl Cli for Gemini {
             },
         );
         // Without a name, it lets another model choose.
-        if let Some(model) = &config.model {
+        let inherited = |model: &&String| !["inherit", "auto"].contains(&model.as_str());
+        let of_definition = || definition.as_ref()?.model.as_ref().filter(inherited);
+        if let Some(model) = config.model.as_ref().or_else(of_definition) {
             it.flag("model", model);
         }
         for path in &config.add_dirs {
@@ -159,7 +175,8 @@ impl Cli for Gemini {
         for argument in &config.extra_args {
             it.arg(argument);
         }
-        if let Some(text) = &config.system_prompt {
+        let prompt = definition.as_ref().map(|definition| &definition.prompt);
+        if let Some(text) = config.system_prompt.as_ref().or(prompt) {
             let path = call.private("system.md");
             it.env.insert("GEMINI_SYSTEM_MD", path.clone().into());
             it.files.push((path, text.clone()));
@@ -168,7 +185,17 @@ impl Cli for Gemini {
         if let Some(text) = &config.append_system_prompt {
             it.files.push((home.join("GEMINI.md"), text.clone()));
         }
-        it.files.push((home.join("settings.json"), settings(context).to_string()));
+        for (name, agent) in &config.agents {
+            let file = home.join("agents").join(format!("{name}.md"));
+            it.files.push((file, definition::file_text(agent, name)));
+        }
+        let settings = settings(context, definition.as_ref());
+        it.files.push((home.join("settings.json"), settings.to_string()));
+        for key in definition.iter().flat_map(|definition| definition.more.keys()) {
+            if ["temperature", "timeout_mins"].contains(&key.as_str()) {
+                it.warnings.push(format!("`{key}` of the agent's definition has no effect"));
+            }
+        }
         for name in ["GEMINI_CLI_TRUST_WORKSPACE", "GEMINI_CLI_NO_RELAUNCH"] {
             it.env.insert(name, "true".into());
         }
@@ -176,8 +203,8 @@ impl Cli for Gemini {
         Ok(it)
     }
 
-    fn reader(&self, _call: &Call<'_>) -> Box<dyn Reader> {
-        Box::new(reader::GeminiReader::default())
+    fn reader(&self, call: &Call<'_>) -> Box<dyn Reader> {
+        Box::new(reader::GeminiReader::new(call.private("home").join(".gemini")))
     }
 
     fn show(&self, view: Sandbox, context: &ExecutionContext) -> Sandbox {
@@ -209,8 +236,37 @@ impl Cli for Gemini {
     }
 }
 
-/// Its settings: authentication, few retries, no telemetry, and the settings of the case.
-fn settings(context: &ExecutionContext) -> Value {
+/// The definition that it runs as: of the case, or from a file, which may be in the workspace. Gemini CLI itself runs a definition only
+/// as a subagent of its own agent, which decides whether to call it.
+fn definition(context: &ExecutionContext) -> Result<Option<AgentDefinition>, AdapterError> {
+    let config = &context.config;
+    let Some(name) = &config.agent_name else { return Ok(None) };
+    let mut definition = match config.agents.get(name) {
+        Some(definition) => definition.clone(),
+        // Before there is a workspace, only the rest can be checked.
+        None if !context.artifacts_dir.is_dir() => return Ok(None),
+        None => {
+            let text = definition::find(name, DEFINITIONS, context)?;
+            AgentDefinition::parse(name, &text).map_err(|problem| {
+                let message = format!("invalid definition of agent `{name}`: {problem}");
+                AdapterError::config(
+                    message,
+                    "start with a header between `---` lines, followed by the prompt",
+                )
+            })?
+        }
+    };
+    if let Some(tools) = &mut definition.tools {
+        // Tools of MCP servers are in no list of its own tools.
+        tools.retain(|tool| !tool.starts_with("mcp_"));
+        let servers: Vec<String> = config.mcp_servers.keys().cloned().collect();
+        *tools = definition::own_tools(name, tools, &SPEC, &servers)?;
+    }
+    Ok(Some(definition))
+}
+
+/// Its settings: authentication, few retries, no telemetry, and the settings of the definition and the case.
+fn settings(context: &ExecutionContext, definition: Option<&AgentDefinition>) -> Value {
     let config = &context.config;
     let host = &context.host;
     let auth = match () {
@@ -220,7 +276,8 @@ fn settings(context: &ExecutionContext) -> Value {
         () => "oauth-personal",
     };
     let mut tools = Map::new();
-    let core = config.tools.as_deref().or_else(|| allowlist(config));
+    let of_definition = || definition?.tools.as_deref();
+    let core = config.tools.as_deref().or_else(|| allowlist(config)).or_else(of_definition);
     let lists = [("core", core), ("allowed", config.allowed_tools.as_deref())];
     for (name, list) in lists.into_iter().filter_map(|(name, list)| Some((name, list?))) {
         tools.insert(name.to_owned(), json!(list));
@@ -241,8 +298,12 @@ fn settings(context: &ExecutionContext) -> Value {
         "tools": tools,
         "mcpServers": config.mcp_servers,
     });
-    if let Some(turns) = config.max_turns {
+    let more = |key: &str| definition?.more.get(key);
+    if let Some(turns) = config.max_turns.map(Value::from).or_else(|| more("max_turns").cloned()) {
         settings["model"] = json!({ "maxSessionTurns": turns });
+    }
+    if let Some(servers) = more("mcpServers") {
+        super::cli::lay_over(&mut settings["mcpServers"], servers);
     }
     if let Some(own) = &config.settings {
         super::cli::lay_over(&mut settings, &Value::Object(own.clone()));
@@ -255,7 +316,9 @@ fn of_repository(context: &ExecutionContext) -> Vec<PathBuf> {
     if context.config.trust_repo_settings {
         return Vec::new();
     }
-    REPOSITORY_SETTINGS.iter().map(|name| context.workspace.join(name)).filter(|path| path.exists()).collect()
+    let roots = context.workspace_roots();
+    let is_there = |name: &&&str| roots.iter().any(|root| root.join(name).exists());
+    REPOSITORY_SETTINGS.iter().filter(is_there).map(|name| context.workspace.join(name)).collect()
 }
 
 /// Rejects an untrusted repository with settings: only a sandbox can hide them.

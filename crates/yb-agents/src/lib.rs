@@ -5,6 +5,7 @@
 
 mod acp;
 mod artifacts;
+mod bounds;
 mod case_texts;
 mod claude_code;
 mod cli;
@@ -16,6 +17,8 @@ mod copilot_cli;
 mod definition;
 mod drive;
 mod error;
+#[cfg(test)]
+mod flood_tests;
 mod gemini;
 mod guard;
 mod meter;
@@ -28,38 +31,43 @@ mod reader;
 mod recorded;
 mod result;
 mod secrets;
+mod start_recorder;
 pub mod tape;
 pub mod trace;
 mod transcript;
 mod verdict;
 mod view;
 mod watchdog;
+mod wiring;
 
 use std::fmt;
 
 use async_trait::async_trait;
 
 pub use acp::{Acp, AcpConfig};
+pub use bounds::Bounds;
 pub use case_texts::case_texts;
 pub use claude_code::{ClaudeCode, SubagentCall, subagent_calls};
 pub use codes::ErrorCode;
 pub use codex::Codex;
 pub use command::{Command, prints_messages};
 pub use context::{
-    AgentConfig, CommandConfig, DEFAULT_TIMEOUT, DeclaredOutput, Environment, ExecutionContext, Host, Intent,
-    PromptVia,
+    AddOnDir, AgentConfig, CommandConfig, DEFAULT_TIMEOUT, DeclaredOutput, Environment, ExecutionContext,
+    Host, InstructionFile, Intent, PromptVia,
 };
 pub use copilot_cli::CopilotCli;
 pub use drive::MAX_OUTPUT_SIZE;
 pub use error::AdapterError;
 pub use gemini::Gemini;
 pub use guard::{connect, limit};
-pub use meter::{ApiRetry, Live, Observer, StartRecorded, call_cost};
+pub use meter::{ApiRetry, Live, Observer, call_cost};
 pub use opencode::Opencode;
-pub use recorded::read_output;
+pub use recorded::{OmittedItem, for_each_omitted, read_output};
 pub use result::{ApiReport, Availability, AvailabilityStatus, Executed, ExecutionResult, NotAuthenticated};
+pub use start_recorder::{ProcessRole, StartRecorded, StartRecorder};
 pub use transcript::Transcript;
 pub use watchdog::DEFAULT_PATIENCE;
+pub use wiring::{SessionFacts, count_uses};
 
 use crate::programs::InstalledProgram;
 use yb_case::{AgentSpec, AgentSpecs};

@@ -6,9 +6,11 @@
 //! `--include-partial-messages` (set if there is an observer), and for a subagent with its last answer only. Internal calls, such as
 //! the compaction of the context, are not printed. Until the agent reports its usage, every number is a lower bound.
 
+mod totals;
+
 use std::collections::BTreeMap;
 use std::fmt;
-use std::pin::Pin;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -16,15 +18,19 @@ use yb_claude::frame::{
     ApiEvent, ApiMessage, ResultMessage, StreamEvent, SystemMessage, Tokens, Usage, UserMessage,
 };
 use yb_claude::{Block, Message, MessageContent, strip_ansi};
-use yb_supervise::TreeRecord;
+use yb_model::edit::relative_paths;
 
+use super::bounds::RecentMap;
 use super::prices::{self, TokenCounts};
+use totals::{Totals, saturated};
 
+/// The longest id or model name, in bytes.
+const MAX_ID: usize = 256;
 /// The most characters of a tool's input in a summary.
 const MAX_SUMMARY: usize = 60;
 /// Arguments that summarize a call, the best first.
-const SUMMARY_ARGUMENTS: [&str; 9] =
-    ["command", "file_path", "path", "pattern", "url", "query", "description", "prompt", "skill"];
+const SUMMARY_ARGUMENTS: [&str; 10] =
+    ["command", "file_path", "filePath", "path", "pattern", "url", "query", "description", "prompt", "skill"];
 
 /// A snapshot of the progress of a running agent.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -65,19 +71,10 @@ pub struct ApiRetry {
     pub retry_after: Option<Duration>,
 }
 
-/// Returned by [`Observer::starting`].
-pub type StartRecorded = Pin<Box<dyn Future<Output = std::io::Result<()>> + Send>>;
-
 /// Observes a running agent. Called from the task that reads the agent's output, so it must not block.
 pub trait Observer: Send + Sync {
-    /// The agent is about to run. By this record it can be killed even after this process and the shim were killed. The
-    /// agent runs when the future has ended; if it fails, the agent is not run.
-    fn starting(&self, _record: TreeRecord) -> StartRecorded {
-        Box::pin(std::future::ready(Ok(())))
-    }
-
     /// The progress changed.
-    fn changed(&self, _live: &Live) {}
+    fn changed(&self, live: &Live);
 }
 
 impl fmt::Debug for dyn Observer {
@@ -90,12 +87,16 @@ impl fmt::Debug for dyn Observer {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Meter {
     live: Live,
+    /// Files in it are named without it.
+    workspace: String,
     /// By the answer's id.
-    calls: BTreeMap<String, Call>,
+    calls: RecentMap<Call>,
+    /// The sums over all calls, by model: those of calls that are remembered change with them.
+    totals: Totals,
     /// The unfinished answer of the main thread (an empty name) and of subagents.
-    open: BTreeMap<String, String>,
+    open: RecentMap<String>,
     /// The last answer of each subagent, by the call that started it.
-    last_of: BTreeMap<String, String>,
+    last_of: RecentMap<String>,
     /// The usage that the agent reported, until a later call.
     reported: Option<ReportedTotal>,
 }
@@ -122,13 +123,22 @@ pub(super) struct Metered {
 }
 
 impl Meter {
+    pub(super) fn in_workspace(workspace: &Path) -> Self {
+        Self { workspace: workspace.to_string_lossy().into_owned(), ..Self::default() }
+    }
+
     pub(super) fn live(&self) -> &Live {
         &self.live
     }
 
+    #[cfg(test)]
+    pub(super) fn kept_calls(&self) -> usize {
+        self.calls.values().count()
+    }
+
     /// The usage by model, as far as messages show it.
     pub(super) fn by_model(&self) -> BTreeMap<&str, Metered> {
-        let mut models: BTreeMap<&str, Metered> = BTreeMap::new();
+        let mut models = self.totals.by_model();
         for call in self.calls.values() {
             let sum = models.entry(&call.model).or_default();
             sum.used.add(&call.used);
@@ -146,7 +156,8 @@ impl Meter {
                 self.take_answer(&said.message, said.parent_tool_use_id.as_deref());
                 for block in &said.message.content {
                     if let Block::ToolUse(call) | Block::ServerToolUse(call) = block {
-                        self.live.last_tool = Some(call_summary(&call.name, call.input.as_str()));
+                        self.live.last_tool =
+                            Some(call_summary(&call.name, call.input.as_str(), &self.workspace));
                     }
                 }
             }
@@ -168,13 +179,13 @@ impl Meter {
             ApiEvent::MessageStart(answer) => {
                 self.live.api_retry = None;
                 if let Some(id) = self.take_answer(answer, event.parent_tool_use_id.as_deref()) {
-                    self.open.insert(event.parent_tool_use_id.clone().unwrap_or_default(), id);
+                    self.open.insert(event.parent_tool_use_id.as_deref().unwrap_or_default(), id);
                 }
             }
             ApiEvent::MessageDelta { usage: Some(usage), .. } => {
                 let open = self.open.remove(event.parent_tool_use_id.as_deref().unwrap_or_default());
-                if let Some(call) = open.and_then(|id| self.calls.get_mut(&id)) {
-                    call.raise(used(usage));
+                if let Some(id) = open.filter(|id| self.calls.contains(id)) {
+                    self.update(&id, |call| call.raise(used(usage)));
                     self.count();
                 }
             }
@@ -185,17 +196,20 @@ impl Meter {
     /// Counts an answer or a part of it; the parts of an answer share its id.
     fn take_answer(&mut self, answer: &ApiMessage, subagent: Option<&str>) -> Option<String> {
         let (id, usage) = (answer.id.clone()?, answer.usage.as_ref()?);
+        // A very long id is not one.
+        let id = id.get(..id.floor_char_boundary(MAX_ID)).map(str::to_owned)?;
         if let Some(subagent) = subagent {
-            self.last_of.insert(subagent.to_owned(), id.clone());
+            self.last_of.insert(subagent, id.clone());
         }
         let before = self.calls.get(&id).map(|call| call.used);
-        let call = self.calls.entry(id.clone()).or_default();
-        call.by_subagent = subagent.is_some();
-        if let Some(model) = &answer.model {
-            call.model.clone_from(model);
-        }
-        call.raise(used(usage));
-        if before != Some(call.used) {
+        let now = self.update(&id, |call| {
+            call.by_subagent = subagent.is_some();
+            if let Some(model) = &answer.model {
+                call.set_model(model);
+            }
+            call.raise(used(usage));
+        });
+        if before != Some(now) {
             self.count();
         }
         Some(id)
@@ -219,13 +233,34 @@ impl Meter {
             }
             _ => format!("the end of {started_by}"),
         };
-        let call = self.calls.entry(id).or_default();
-        call.by_subagent = true;
-        if let Some(model) = outcome.model {
-            call.model = model;
-        }
-        call.raise(outcome.used);
+        self.update(&id, |call| {
+            call.by_subagent = true;
+            if let Some(model) = &outcome.model {
+                call.set_model(model);
+            }
+            call.raise(outcome.used);
+        });
         self.count();
+    }
+
+    /// Changes a call, and the sums with it. Returns the usage of the call.
+    fn update(&mut self, id: &str, change: impl FnOnce(&mut Call)) -> TokenCounts {
+        let mut call = self.calls.get(id).cloned().unwrap_or_default();
+        if self.calls.contains(id) {
+            self.totals.live.subtract(&call);
+        }
+        change(&mut call);
+        self.totals.live.add(&call);
+        let used = call.used;
+        match self.calls.get_mut(id) {
+            Some(known) => *known = call,
+            None => {
+                if let Some(forgotten) = self.calls.insert(id, call) {
+                    self.totals.settle(&forgotten);
+                }
+            }
+        }
+        used
     }
 
     fn take_result(&mut self, result: &ResultMessage) {
@@ -244,18 +279,11 @@ impl Meter {
     /// Sums up all calls.
     fn count(&mut self) {
         self.reported = None;
-        let sum = |by_subagent: bool| {
-            let mut calls = self.calls.values().filter(|call| call.by_subagent == by_subagent).peekable();
-            calls.peek()?;
-            Some(calls.map(Call::usd).sum::<f64>())
-        };
-        let (agent, subagents) = (sum(false), sum(true));
+        let sums = &self.totals.live;
         let live = &mut self.live;
-        (live.agent_usd, live.subagents_usd) = (agent, subagents);
-        live.turns = self.calls.values().filter(|call| !call.by_subagent).count() as u32;
-        let mut total = TokenCounts::default();
-        self.calls.values().for_each(|call| total.add(&call.used));
-        (live.input_tokens, live.output_tokens) = (total.input, total.output);
+        (live.agent_usd, live.subagents_usd) = (sums.agent.usd(), sums.subagents.usd());
+        live.turns = u32::try_from(sums.agent.calls).unwrap_or(u32::MAX);
+        (live.input_tokens, live.output_tokens) = (saturated(sums.input), saturated(sums.output));
     }
 
     /// Takes the total that the agent reports. The part that no message showed is assigned to subagents if there were any, because
@@ -277,6 +305,11 @@ impl Meter {
 }
 
 impl Call {
+    fn set_model(&mut self, model: &str) {
+        let name = model.get(..model.floor_char_boundary(MAX_ID)).unwrap_or_default();
+        name.clone_into(&mut self.model);
+    }
+
     fn usd(&self) -> f64 {
         prices::of(&self.model).cost(&self.used)
     }
@@ -341,10 +374,10 @@ impl SubagentResult {
 }
 
 /// A one-line summary of a call.
-fn call_summary(name: &str, input: &str) -> String {
+fn call_summary(name: &str, input: &str, workspace: &str) -> String {
     let input: Value = serde_json::from_str(input).unwrap_or_default();
     let text = SUMMARY_ARGUMENTS.iter().find_map(|key| input.get(key)?.as_str()).unwrap_or_default();
-    let clean = strip_ansi(text);
+    let clean = relative_paths(&strip_ansi(text), workspace);
     let words = clean.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     let line = words.take(MAX_SUMMARY).collect::<Vec<_>>().join(" ");
     let name = name.get(..name.floor_char_boundary(MAX_SUMMARY)).unwrap_or_default();

@@ -5,13 +5,13 @@ use std::path::Path;
 
 use serde_json::Value;
 use yb_claude::frame::ModelSource as FrameSource;
-use yb_claude::{RunSummary, TextOutput, UsageBaseline, strip_ansi};
+use yb_claude::{ResultMessage, ResultSubtype, RunSummary, TextOutput, UsageBaseline, strip_ansi};
 
 use yb_redact::Secrets;
 
 use super::codes::ErrorCode;
+use super::prices::{self, TokenCounts};
 use super::secrets::{redacted, secrets, secrets_of_json};
-use super::transcript::arguments;
 use super::{AgentConfig, Executed, ExecutionContext, ExecutionResult, Transcript};
 use yb_case::AgentSpec;
 use yb_model::log::{
@@ -74,7 +74,7 @@ pub(super) fn log(
         execution: execution(summary, result, context),
         messages: messages(output, result, context),
         tool_calls: tool_calls(output),
-        usage: usage(output),
+        usage: usage(output, provider),
         errors,
         warnings: result.warnings.iter().map(|warning| strip_ansi(warning).into_owned()).collect(),
         environment: Environment {
@@ -89,6 +89,10 @@ pub(super) fn log(
             truncated: result.truncated,
         },
         outcome: result.outcome,
+        omitted: match output {
+            AgentOutput::Messages(transcript) => transcript.omitted(usize::from(result.prompt.is_some())),
+            _ => None,
+        },
     })
 }
 
@@ -112,6 +116,14 @@ fn below(path: Option<&Path>, artifacts: &Path) -> Option<String> {
     let inner = path.strip_prefix(artifacts).unwrap_or(path);
     let parts: Vec<_> = inner.components().map(|part| part.as_os_str().to_string_lossy()).collect();
     Some(parts.join("/"))
+}
+
+/// Provider and name of a model. An agent without a provider of its own names its models `provider/name`.
+fn split_provider<'a>(provider: &'a str, model: &'a str) -> (&'a str, &'a str) {
+    match model.split_once('/') {
+        Some((of_model, name)) if provider == UNKNOWN && !name.is_empty() => (of_model, name),
+        _ => (provider, model),
+    }
 }
 
 fn model(output: &AgentOutput<'_>, provider: &str, config: &AgentConfig) -> ModelInfo {
@@ -138,6 +150,7 @@ fn model(output: &AgentOutput<'_>, provider: &str, config: &AgentConfig) -> Mode
         ("effort", config.effort.clone().map(Value::from)),
     ];
     let parameters = asked.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+    let (provider, name) = split_provider(provider, name);
     ModelInfo { name: name.to_owned(), provider: provider.to_owned(), parameters, source }
 }
 
@@ -167,10 +180,10 @@ fn execution(
         trust_repo_settings: context.config.trust_repo_settings,
         session_id: summary.and_then(RunSummary::session_id).map(str::to_owned),
         num_turns: summary.and_then(RunSummary::num_turns),
-        ending: summary.and_then(RunSummary::result_subtype).map(|ending| ending.as_str().to_owned()),
+        ending: summary.and_then(RunSummary::last_result).map(ending),
         stop_reason: summary.and_then(RunSummary::stop_reason).map(str::to_owned),
         api_retries: summary.map_or(0, RunSummary::api_retries),
-        permission_denials: summary.map_or(0, |summary| summary.permission_denials().len() as u64),
+        permission_denials: summary.map_or(0, RunSummary::permission_denial_count),
         argv: result.executed.as_ref().map(|executed| argv(executed, context)).unwrap_or_default(),
         env: result
             .executed
@@ -179,6 +192,16 @@ fn execution(
             .map(|name| name.to_string_lossy().into())
             .collect(),
         stdin: result.executed.as_ref().map(|executed| executed.stdin),
+    }
+}
+
+/// How the agent ended in its own terms. A failure of the API is reported as a `success` with an error.
+fn ending(result: &ResultMessage) -> String {
+    match &result.subtype {
+        ResultSubtype::Success | ResultSubtype::Missing if result.is_error => {
+            result.terminal_reason.clone().unwrap_or_else(|| "error".to_owned())
+        }
+        subtype => subtype.as_str().to_owned(),
     }
 }
 
@@ -200,6 +223,7 @@ fn messages(
         role,
         content: strip_ansi(content).into_owned(),
         timestamp: timestamp.to_owned(),
+        thinking: String::new(),
         tool_calls: Vec::new(),
         tool_call_id: None,
         parent_tool_call_id: None,
@@ -229,16 +253,7 @@ fn messages(
 fn tool_calls(output: &AgentOutput<'_>) -> Vec<ToolCallRecord> {
     match output {
         AgentOutput::Messages(transcript) => {
-            let calls = transcript.summary().tools().iter().map(|call| ToolCallRecord {
-                id: Some(call.id.clone()),
-                name: call.name.clone(),
-                arguments: arguments(&call.input),
-                result: call.outcome.as_ref().map(|outcome| strip_ansi(&outcome.text).into_owned()),
-                result_bytes: call.outcome.as_ref().map(|outcome| outcome.bytes as u64),
-                is_error: call.outcome.as_ref().map(|outcome| outcome.is_error),
-                parent_tool_call_id: call.parent_tool_use_id.clone(),
-            });
-            calls.collect()
+            transcript.summary().tools().iter().map(|call| transcript.record(call)).collect()
         }
         AgentOutput::Patterns(text) => {
             let calls = text.tool_calls.iter().map(|call| ToolCallRecord {
@@ -248,6 +263,8 @@ fn tool_calls(output: &AgentOutput<'_>) -> Vec<ToolCallRecord> {
                 result: None,
                 result_bytes: None,
                 is_error: None,
+                started_at: None,
+                completed_at: None,
                 parent_tool_call_id: None,
             });
             calls.collect()
@@ -257,7 +274,7 @@ fn tool_calls(output: &AgentOutput<'_>) -> Vec<ToolCallRecord> {
 }
 
 /// The usage; unreported numbers are 0 with the source `unreported`.
-fn usage(output: &AgentOutput<'_>) -> Usage {
+fn usage(output: &AgentOutput<'_>, provider: &str) -> Usage {
     let mut usage = Usage::unreported();
     let mut count = |input: u64, output: u64| {
         (usage.input_tokens, usage.prompt_tokens) = (input, input);
@@ -273,7 +290,11 @@ fn usage(output: &AgentOutput<'_>) -> Usage {
                 usage.cache_creation_input_tokens = spent.tokens.cache_creation;
                 let cost = spent.cost_usd.filter(|cost| cost.is_finite() && *cost >= 0.0);
                 (usage.cost_usd, usage.estimated_cost_usd) = (cost, cost);
-                usage.by_model = by_model(transcript.summary());
+                usage.cost_source = cost.map(|_| UsageSource::SelfReported);
+                usage.by_model = by_model(transcript.summary(), provider);
+                if cost.is_none() {
+                    price(&mut usage);
+                }
             } else if transcript.summary().last_result().is_none() {
                 metered(&mut usage, transcript);
             }
@@ -286,6 +307,33 @@ fn usage(output: &AgentOutput<'_>) -> Usage {
         AgentOutput::Text(_) | AgentOutput::None => {}
     }
     usage
+}
+
+/// Adds the cost by the price table, if it has all models. Without them the cost stays unknown.
+fn price(usage: &mut Usage) {
+    let cost = |(name, used): (&String, &ModelUsage)| {
+        let counts = TokenCounts {
+            input: used.input_tokens,
+            output: used.output_tokens,
+            cache_write: used.cache_creation_input_tokens,
+            cache_read: used.cache_read_input_tokens,
+            ..TokenCounts::default()
+        };
+        Some((name.clone(), prices::known(name)?.cost(&counts)))
+    };
+    let Some(costs) = usage.by_model.iter().map(cost).collect::<Option<Vec<_>>>() else { return };
+    if costs.is_empty() {
+        return;
+    }
+    let total: f64 = costs.iter().map(|(_, usd)| usd).sum();
+    (usage.cost_usd, usage.estimated_cost_usd) = (Some(total), Some(total));
+    usage.cost_source = Some(UsageSource::Metered);
+    for (name, usd) in costs {
+        if let Some(model) = usage.by_model.get_mut(&name) {
+            model.cost_usd = Some(usd);
+            model.cost_basis = Some("list".to_owned());
+        }
+    }
 }
 
 /// Adds the metered usage of an agent that was stopped before it reported any.
@@ -312,11 +360,12 @@ fn metered(usage: &mut Usage, transcript: &Transcript) {
         usage.by_model.insert(name.to_owned(), model);
     }
     usage.estimated_cost_usd = usage.cost_usd;
+    usage.cost_source = usage.cost_usd.map(|_| UsageSource::Metered);
     (usage.prompt_tokens, usage.completion_tokens) = (usage.input_tokens, usage.output_tokens);
     usage.total_tokens = usage.input_tokens.saturating_add(usage.output_tokens);
 }
 
-fn by_model(summary: &RunSummary) -> BTreeMap<String, ModelUsage> {
+fn by_model(summary: &RunSummary, provider: &str) -> BTreeMap<String, ModelUsage> {
     let models = summary.last_result().and_then(|result| result.model_usage.as_ref());
     let used = |usage: &yb_claude::frame::ModelUsage| ModelUsage {
         input_tokens: usage.input_tokens,
@@ -327,5 +376,6 @@ fn by_model(summary: &RunSummary) -> BTreeMap<String, ModelUsage> {
         cost_basis: usage.cost_basis.clone(),
         source: UsageSource::SelfReported,
     };
-    models.into_iter().flatten().map(|(name, usage)| (name.clone(), used(usage))).collect()
+    let models = models.into_iter().flatten();
+    models.map(|(name, usage)| (split_provider(provider, name).1.to_owned(), used(usage))).collect()
 }

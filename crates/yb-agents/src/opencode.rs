@@ -40,6 +40,7 @@ static SPEC: AgentSpec = AgentSpec {
         bin: "opencode",
         path_variable: "YB_OPENCODE",
         package: "opencode-ai",
+        tested: "1.18.33",
         megabytes: 360,
         install_scripts: true,
     }),
@@ -103,11 +104,15 @@ static SPEC: AgentSpec = AgentSpec {
         "allowed_tools",
         "disallowed_tools",
         "mcp_servers",
+        "mcp",
         "effort",
         "settings",
         "extra_args",
     ]),
     section: Field::new("opencode", Kind::Object(&CLI_SECTION), "For opencode alone; others ignore it."),
+    mcp_tools: None,
+    instruction_file: None,
+    trusted_files: &[],
     capabilities: Capabilities { cost_limit: false, structured_output: false },
 };
 
@@ -151,8 +156,12 @@ impl Cli for Opencode {
         let (context, config) = (call.context, &call.context.config);
         let mode = permission_mode(config);
         let mut it = Invocation { permission_mode: mode.to_owned(), ..Invocation::default() };
-        it.arg("run").flag("format", "json").arg("--print-logs").flag("log-level", "WARN");
-        if let Some(model) = model(context)? {
+        let model = model(context)?;
+        // Only its log names the model that it chose itself.
+        let level = if model.is_some() { "WARN" } else { "INFO" };
+        it.arg("run").flag("format", "json").arg("--thinking");
+        it.arg("--print-logs").flag("log-level", level);
+        if let Some(model) = model {
             it.flag("model", model);
         }
         if let Some(name) = &config.agent_name {
@@ -325,12 +334,19 @@ fn server_of(server: &Map<String, Value>) -> Value {
     if server.get("type").and_then(Value::as_str).is_some_and(|kind| ["local", "remote"].contains(&kind)) {
         return Value::Object(server.clone());
     }
-    if let Some(url) = server.get("url") {
-        return json!({ "type": "remote", "url": url, "headers": server.get("headers"), "enabled": true });
+    let (mut own, key, from) = match server.get("url") {
+        Some(url) => (json!({ "type": "remote", "url": url, "enabled": true }), "headers", "headers"),
+        None => {
+            let arguments = server.get("args").and_then(Value::as_array).into_iter().flatten();
+            let command: Vec<&Value> = server.get("command").into_iter().chain(arguments).collect();
+            (json!({ "type": "local", "command": command, "enabled": true }), "environment", "env")
+        }
+    };
+    // Measured: it ignores a server with a value of null.
+    if let Some(value) = server.get(from) {
+        own[key] = value.clone();
     }
-    let arguments = server.get("args").and_then(Value::as_array).into_iter().flatten();
-    let command: Vec<&Value> = server.get("command").into_iter().chain(arguments).collect();
-    json!({ "type": "local", "command": command, "environment": server.get("env"), "enabled": true })
+    own
 }
 
 /// The directory of a stored login; none if a variable has a key.

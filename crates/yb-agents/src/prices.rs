@@ -1,4 +1,5 @@
-//! Prices of Claude models, as the pinned CLI calculates them; a test compares both.
+//! Prices of models: those of Claude as the pinned Claude Code calculates them, those of OpenAI and Google as the pinned opencode
+//! lists them; tests compare them.
 
 /// Tokens of one API call, by price.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -23,7 +24,8 @@ impl TokenCounts {
     }
 }
 
-/// US dollars for a million tokens. Writing to the cache costs a quarter more than input, for an hour twice as much.
+/// US dollars for a million tokens. Writing to the cache costs a quarter more than input, for an hour twice as much. OpenAI and Google
+/// report no written tokens, except for models with the same surcharge.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Price {
     input: f64,
@@ -64,13 +66,62 @@ const PRICES: [(&str, Price); 23] = [
     ("claude-3-5-haiku", price(0.8, 4.0, 0.08)),
 ];
 
+/// Models of OpenAI and Google, by the whole name. Prices for long prompts are left out, because agents report sums over all calls.
+const OTHER_PRICES: [(&str, Price); 39] = [
+    ("gemini-2.5-flash", price(0.3, 2.5, 0.03)),
+    ("gemini-2.5-flash-lite", price(0.1, 0.4, 0.01)),
+    ("gemini-2.5-pro", price(1.25, 10.0, 0.125)),
+    ("gemini-3-flash-preview", price(0.5, 3.0, 0.05)),
+    ("gemini-3.1-flash-lite", price(0.25, 1.5, 0.025)),
+    ("gemini-3.1-pro-preview", price(2.0, 12.0, 0.2)),
+    ("gemini-3.1-pro-preview-customtools", price(2.0, 12.0, 0.2)),
+    ("gemini-3.5-flash", price(1.5, 9.0, 0.15)),
+    ("gemini-3.5-flash-lite", price(0.3, 2.5, 0.03)),
+    ("gemini-3.6-flash", price(0.75, 3.75, 0.075)),
+    ("gemini-3.7-flash", price(0.75, 3.75, 0.075)),
+    ("gemini-3.8-flash", price(0.75, 3.75, 0.075)),
+    ("gemini-flash-latest", price(0.75, 3.75, 0.075)),
+    ("gemini-flash-lite-latest", price(0.3, 2.5, 0.03)),
+    ("gpt-4.1", price(2.0, 8.0, 0.5)),
+    ("gpt-4.1-mini", price(0.4, 1.6, 0.1)),
+    ("gpt-4o", price(2.5, 10.0, 1.25)),
+    ("gpt-4o-mini", price(0.15, 0.6, 0.075)),
+    ("gpt-5", price(1.25, 10.0, 0.125)),
+    ("gpt-5-mini", price(0.25, 2.0, 0.025)),
+    ("gpt-5-nano", price(0.05, 0.4, 0.005)),
+    ("gpt-5.1", price(1.25, 10.0, 0.125)),
+    ("gpt-5.2", price(1.75, 14.0, 0.175)),
+    ("gpt-5.3-codex", price(1.75, 14.0, 0.175)),
+    ("gpt-5.3-codex-spark", price(1.75, 14.0, 0.175)),
+    ("gpt-5.4", price(2.5, 15.0, 0.25)),
+    ("gpt-5.4-mini", price(0.75, 4.5, 0.075)),
+    ("gpt-5.4-nano", price(0.2, 1.25, 0.02)),
+    ("gpt-5.5", price(5.0, 30.0, 0.5)),
+    ("gpt-5.6", price(4.0, 20.0, 0.4)),
+    ("gpt-5.6-luna", price(0.2, 1.2, 0.02)),
+    ("gpt-5.6-sol", price(4.0, 20.0, 0.4)),
+    ("gpt-5.6-terra", price(2.0, 12.0, 0.2)),
+    ("gpt-6-astra", price(10.0, 50.0, 1.0)),
+    ("gpt-6-luna", price(0.1, 0.5, 0.01)),
+    ("gpt-6-sol", price(2.0, 10.0, 0.2)),
+    ("gpt-daybreak-blue-latest", price(4.0, 20.0, 0.4)),
+    ("gpt-daybreak-red-latest", price(12.5, 75.0, 1.25)),
+    ("o3", price(2.0, 8.0, 0.5)),
+];
+
 /// The price that the CLI uses for an unknown model; it then reports `costBasis: "unknown"`.
 const DEFAULT: Price = price(4.0, 20.0, 0.2);
 
-/// The price of a model.
+/// The price of a model of Claude Code, which uses a default for names that it does not know.
 pub(super) fn of(model: &str) -> Price {
+    known(model).unwrap_or(DEFAULT)
+}
+
+/// The price of a model, if a list has it.
+pub(super) fn known(model: &str) -> Option<Price> {
     let model = model.to_ascii_lowercase();
-    PRICES.iter().find(|(name, _)| names(&model, name)).map_or(DEFAULT, |(_, price)| *price)
+    let claude = PRICES.iter().find(|(name, _)| names(&model, name));
+    claude.or_else(|| OTHER_PRICES.iter().find(|(name, _)| *name == model)).map(|(_, price)| *price)
 }
 
 /// Whether a name is this model: a date, a region or a cloud's prefix may surround the name, but no further version number.
@@ -129,8 +180,44 @@ mod tests {
         }
         assert_eq!(of("claude-opus-5-5"), DEFAULT);
         assert_eq!(of("claude-opus-5-20260101"), price(5.0, 25.0, 0.5));
-        for unknown in ["claude-haiku-9", "claude-opus-5-9", "claude-haiku-5-57", "gpt-5", "", "-20251001"] {
+        for unknown in ["claude-haiku-9", "claude-opus-5-9", "claude-haiku-5-57", "gpt-9", "", "-20251001"] {
             assert_eq!(of(unknown), DEFAULT, "{unknown}");
+        }
+    }
+
+    /// The pinned opencode has a list of its own, which it prints without a network.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "lists the prices of a CLI, and is waited for")]
+    fn real_opencode_lists_the_same_prices() {
+        let home = tempfile::tempdir().unwrap();
+        let program = yb_testkit::RealAgent::named("opencode").program();
+        // A file, because opencode exits before it has written all of its list to a pipe.
+        let listing = home.path().join("models");
+        let status = std::process::Command::new(program)
+            .args(["models", "--verbose"])
+            .current_dir(home.path())
+            .env_clear()
+            .env("HOME", home.path())
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("OPENCODE_DISABLE_MODELS_FETCH", "1")
+            .envs([("OPENAI_API_KEY", "x"), ("GEMINI_API_KEY", "x")])
+            .stdout(std::fs::File::create(&listing).unwrap())
+            .status()
+            .unwrap();
+        assert!(status.success(), "{status}");
+        let text = std::fs::read_to_string(&listing).unwrap();
+        for (name, own) in OTHER_PRICES {
+            let provider = if name.starts_with("gemini") { "google" } else { "openai" };
+            let (_, rest) = text
+                .split_once(&format!("\n{provider}/{name}\n"))
+                .unwrap_or_else(|| panic!("opencode does not know {name}"));
+            let listed = serde_json::Deserializer::from_str(rest).into_iter::<serde_json::Value>().next();
+            let cost = &listed.unwrap().unwrap()["cost"];
+            let usd = |pointer: &str| cost.pointer(pointer).and_then(serde_json::Value::as_f64);
+            let found = [usd("/input"), usd("/output"), usd("/cache/read")];
+            assert_eq!(found, [own.input, own.output, own.cache_read].map(Some), "{name}");
+            let written = usd("/cache/write").unwrap_or_default();
+            assert!(written == 0.0 || (written - own.input * 1.25).abs() < 1e-9, "{name}: {written}");
         }
     }
 

@@ -63,7 +63,7 @@ fn check(text: &str) -> Result<(), AdapterError> {
 
 /// The roots of prompt files, in order.
 fn roots(context: &ExecutionContext) -> Vec<&Path> {
-    context.search_roots.iter().chain([&context.workspace]).map(PathBuf::as_path).collect()
+    context.search_roots.iter().map(PathBuf::as_path).chain(context.workspace_roots()).collect()
 }
 
 fn read(file: &Path, roots: &[&Path]) -> Result<Option<String>, AdapterError> {

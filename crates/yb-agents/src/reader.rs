@@ -3,11 +3,19 @@
 
 use serde_json::{Map, Value, json};
 use yb_claude::Message;
+use yb_claude::frame::SystemMessage;
+
+use super::bounds::STDERR_LINE;
 
 /// Converts the output of one execution to messages.
 pub(super) trait Reader: Send {
     /// Converts one line of stdout. An error is a line that looks like a message and can't be parsed.
     fn parse_line(&mut self, line: &[u8]) -> Result<Vec<Message>, String>;
+
+    /// The beginning of lines that only repeat, in pieces, what a later message says. They are not what the agent printed for people.
+    fn partial_lines(&self) -> Option<&'static str> {
+        None
+    }
 
     /// Converts a chunk of stderr; called only if [`Reader::reads_stderr`].
     fn parse_stderr(&mut self, _piece: &[u8]) -> Vec<Message> {
@@ -24,6 +32,11 @@ pub(super) trait Reader: Send {
         Vec::new()
     }
 
+    /// Whether the agent got its prompt; until then an agent with an interactive protocol is starting.
+    fn is_prompted(&self) -> bool {
+        true
+    }
+
     /// Whether an interactive protocol is complete, so that the agent may exit.
     fn is_done(&self) -> bool {
         false
@@ -32,6 +45,21 @@ pub(super) trait Reader: Send {
     /// Returns the messages that are known only after the exit: from the end of stderr, or from a file.
     fn finish(&mut self, _stderr: &str) -> Vec<Message> {
         Vec::new()
+    }
+
+    /// Returns the ids of tool calls whose failure is known only after the exit; called after [`Reader::finish`].
+    fn failed_calls(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Takes the MCP servers that did not start.
+    fn mcp_failures(&mut self) -> Vec<McpFailure> {
+        Vec::new()
+    }
+
+    /// Whether the first message of the agent lists everything that it loaded, and comes from the agent itself.
+    fn lists_add_ons(&self) -> bool {
+        false
     }
 
     /// Takes the warnings.
@@ -43,6 +71,15 @@ pub(super) trait Reader: Send {
     fn retry_behavior(&self) -> RetryBehavior {
         RetryBehavior::Reported
     }
+}
+
+/// An MCP server that did not start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct McpFailure {
+    /// Its name, if the agent reports it.
+    pub(super) server: Option<String>,
+    /// The reason, as far as the agent reports it.
+    pub(super) reason: String,
 }
 
 /// How an agent behaves while its API fails.
@@ -60,19 +97,50 @@ pub(super) enum RetryBehavior {
 
 /// The reader of an agent that prints Claude Code's messages.
 #[derive(Debug, Default)]
-pub(super) struct ClaudeReader;
+pub(super) struct ClaudeReader {
+    mcp_failures: Vec<McpFailure>,
+    is_claude_code: bool,
+}
+
+impl ClaudeReader {
+    /// The reader of Claude Code itself, rather than of a program that prints the same messages.
+    pub(super) fn of_claude_code() -> Self {
+        Self { is_claude_code: true, ..Self::default() }
+    }
+}
 
 impl Reader for ClaudeReader {
     fn parse_line(&mut self, line: &[u8]) -> Result<Vec<Message>, String> {
         match Message::parse(line) {
-            Ok(message) => Ok(vec![message]),
+            Ok(message) => {
+                if let Message::System(SystemMessage::Init(init)) = &message {
+                    let failed = init.mcp_servers.iter().filter(|server| server.status == "failed");
+                    self.mcp_failures.extend(failed.map(|server| McpFailure {
+                        server: Some(server.name.clone()),
+                        reason: "Claude Code reports no reason".to_owned(),
+                    }));
+                }
+                Ok(vec![message])
+            }
             Err(error) if line.trim_ascii_start().starts_with(b"{") => Err(error.to_string()),
             Err(_) => Ok(Vec::new()),
         }
     }
 
+    fn partial_lines(&self) -> Option<&'static str> {
+        Some(r#"{"type":"stream_event""#)
+    }
+
     fn retry_behavior(&self) -> RetryBehavior {
         RetryBehavior::Bounded
+    }
+
+    fn mcp_failures(&mut self) -> Vec<McpFailure> {
+        std::mem::take(&mut self.mcp_failures)
+    }
+
+    fn lists_add_ons(&self) -> bool {
+        self.is_claude_code
     }
 }
 
@@ -83,6 +151,16 @@ pub(super) fn event(line: &[u8]) -> Result<Option<Map<String, Value>>, String> {
         return Ok(None);
     }
     serde_json::from_slice(line).map(Some).map_err(|error| error.to_string())
+}
+
+/// Adds a piece of stderr to the rest of the last one, and takes the whole lines. A very long line loses its beginning.
+pub(super) fn take_lines(rest: &mut Vec<u8>, piece: &[u8]) -> String {
+    rest.extend_from_slice(piece);
+    let end = rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let lines: Vec<u8> = rest.drain(..end).collect();
+    let surplus = rest.len().saturating_sub(STDERR_LINE);
+    rest.drain(..surplus);
+    String::from_utf8_lossy(&lines).into_owned()
 }
 
 /// A failed API request.
@@ -196,6 +274,14 @@ pub(super) fn assistant_text(text: &str, about: &MessageContext<'_>) -> Option<M
         return None;
     }
     assistant(&json!([{"type": "text", "text": text}]), about)
+}
+
+/// The thinking of the model, as far as the agent shows it.
+pub(super) fn thinking(text: &str, about: &MessageContext<'_>) -> Option<Message> {
+    if text.trim().is_empty() {
+        return None;
+    }
+    assistant(&json!([{"type": "thinking", "thinking": text, "signature": ""}]), about)
 }
 
 /// A tool call, with its arguments as an object.

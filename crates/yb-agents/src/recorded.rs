@@ -1,29 +1,24 @@
 //! Reads recorded output of an agent again, without running it.
 
 use super::acp::reader::AcpReader;
+use super::bounds::{Bounds, LINE};
 use super::cli::{Call, Cli};
 use super::reader::{ClaudeReader, Reader};
 use super::{
     Acp, AcpConfig, Adapter as _, AgentConfig, ClaudeCode, Codex, CopilotCli, ExecutionContext, Gemini, Host,
     Opencode, Transcript,
 };
+use std::io::{self, BufRead};
 use std::path::Path;
+
+use yb_model::log::{LogMessage, Role, ToolCallRecord, YouBenchaLog};
+use yb_supervise::LineReader;
 
 /// Returns the transcript of recorded output, as an execution folds it line by line. `None` for an agent that prints no
 /// messages.
 #[must_use]
 pub fn read_output(agent: &str, stdout: &[u8], stderr: &str) -> Option<Transcript> {
-    let none = Path::new("");
-    let context = ExecutionContext::new(none, none, none, AgentConfig::new(""), Host::default());
-    let call = Call { context: &context, prompt: "", folder: none };
-    let mut reader: Box<dyn Reader> = match agent {
-        _ if agent == ClaudeCode.spec().name => Box::new(ClaudeReader),
-        _ if agent == Acp.spec().name => Box::new(AcpReader::new(&AcpConfig::new([""; 0]), &context, "")),
-        _ => {
-            let known: [&dyn Cli; 4] = [&Codex, &CopilotCli, &Gemini, &Opencode];
-            known.into_iter().find(|cli| cli.agent_spec().name == agent)?.reader(&call)
-        }
-    };
+    let mut reader = reader(agent)?;
     let mut transcript = Transcript::default();
     if reader.reads_stderr() {
         reader.parse_stderr(stderr.as_bytes()).iter().for_each(|message| transcript.observe(message));
@@ -35,6 +30,77 @@ pub fn read_output(agent: &str, stdout: &[u8], stderr: &str) -> Option<Transcrip
     }
     reader.finish(stderr).iter().for_each(|message| transcript.observe(message));
     Some(transcript)
+}
+
+/// The reader of an agent's output; `None` for an agent that prints no messages.
+pub(super) fn reader(agent: &str) -> Option<Box<dyn Reader>> {
+    let none = Path::new("");
+    let context = ExecutionContext::new(none, none, none, AgentConfig::new(""), Host::default());
+    let call = Call { context: &context, prompt: "", folder: none };
+    Some(match agent {
+        _ if agent == ClaudeCode.spec().name => Box::new(ClaudeReader::default()),
+        _ if agent == Acp.spec().name => Box::new(AcpReader::new(&AcpConfig::new([""; 0]), &context, "")),
+        _ => {
+            let known: [&dyn Cli; 4] = [&Codex, &CopilotCli, &Gemini, &Opencode];
+            known.into_iter().find(|cli| cli.agent_spec().name == agent)?.reader(&call)
+        }
+    })
+}
+
+/// A message or a tool call that a log leaves out.
+#[derive(Debug, Clone, PartialEq)]
+pub enum OmittedItem {
+    /// A message.
+    Message(LogMessage),
+    /// A tool call.
+    ToolCall(ToolCallRecord),
+}
+
+/// Reads the messages and tool calls that a log leaves out from the recorded frames, in order and in bounded memory.
+///
+/// # Errors
+/// When the frames can't be read.
+pub fn for_each_omitted(
+    log: &YouBenchaLog,
+    frames: &mut dyn BufRead,
+    visit: &mut dyn FnMut(OmittedItem),
+) -> io::Result<()> {
+    let Some(omitted) = &log.omitted else { return Ok(()) };
+    // Only a command that prints the messages of Claude Code has frames.
+    let mut reader = reader(&log.agent.name).unwrap_or_else(|| Box::new(ClaudeReader::default()));
+    let mut transcript = Transcript::new(Bounds::default());
+    transcript.collect_omitted();
+    // The prompt of the case is no message of the agent.
+    let prompt = u64::from(log.messages.first().is_some_and(|first| first.role == Role::User));
+    let before = omitted.messages_before.saturating_sub(prompt);
+    let messages = before..before + omitted.messages;
+    let calls = omitted.tool_calls_before..omitted.tool_calls_before + omitted.tool_calls;
+    let (mut message_at, mut call_at) = (0, 0);
+    let mut visit_all = |(found, called): (Vec<LogMessage>, Vec<ToolCallRecord>)| {
+        for message in found {
+            if messages.contains(&message_at) {
+                visit(OmittedItem::Message(message));
+            }
+            message_at += 1;
+        }
+        for call in called {
+            if calls.contains(&call_at) {
+                visit(OmittedItem::ToolCall(call));
+            }
+            call_at += 1;
+        }
+    };
+    let mut lines = LineReader::new(LINE, Bounds::default().line());
+    while let Some(line) = lines.next(frames)? {
+        transcript.observe_with(reader.as_mut(), &line);
+        reader.take_input();
+        reader.mcp_failures();
+        visit_all(transcript.take_omitted());
+    }
+    reader.finish("").iter().for_each(|message| transcript.observe(message));
+    transcript.finish();
+    visit_all(transcript.take_all());
+    Ok(())
 }
 
 #[cfg(test)]

@@ -11,15 +11,17 @@ use super::drive::{AgentRun, millis};
 use super::normalize::AgentOutput;
 use super::transcript::iso;
 use super::verdict::Verdict;
+use super::wiring::SessionFacts;
 use super::{AdapterError, Transcript};
 use yb_case::AgentSpec;
+use yb_model::AddOnRecord;
 use yb_model::log::{ErrorRecord, ExecutionStatus, StdinContent};
 use yb_model::outcome::Outcome;
 
 /// The result of an execution.
 #[derive(Debug, Clone)]
 pub struct ExecutionResult {
-    /// The exit code; -1 after a timeout, 128 + n after signal n.
+    /// The exit code; -1 after a timeout, 128 + n after signal n, 1 if the agent reported a failure and exited with 0.
     pub exit_code: i32,
     /// The status.
     pub status: ExecutionStatus,
@@ -59,6 +61,10 @@ pub struct ExecutionResult {
     pub executed: Option<Executed>,
     /// Connections that the sandbox refused.
     pub refused: Vec<RefusedConnection>,
+    /// The add-ons of the case.
+    pub add_ons: Vec<AddOnRecord>,
+    /// The session as the agent reported it before its first answer.
+    pub session: Option<SessionFacts>,
 }
 
 /// A failure of the API as an agent reports it. Tools of the agent can write such messages too.
@@ -82,7 +88,8 @@ pub struct Executed {
 impl ExecutionResult {
     pub(super) fn of(driven: AgentRun, prompt: String, agent: &AgentSpec, artifacts: Artifacts) -> Self {
         let Verdict { exit_code, status, errors, outcome, api_report } = Verdict::of(&driven, agent);
-        let AgentRun { report, transcript, output, truncated, warnings, .. } = driven;
+        let AgentRun { report, transcript, output, truncated, frames, warnings, wiring, .. } = driven;
+        let (add_ons, session) = wiring.into_parts();
         Self {
             exit_code,
             status,
@@ -99,11 +106,13 @@ impl ExecutionResult {
             agent_version: None,
             permission_mode: None,
             containment: report.containment.map(|containment| containment.method.to_string()),
-            frames: transcript.is_some().then_some(artifacts.frames),
+            frames: transcript.is_some().then_some(frames),
             transcript,
             terminal_log: Some(artifacts.terminal_log),
             executed: None,
             refused: report.refused,
+            add_ons,
+            session,
         }
     }
 
@@ -147,6 +156,8 @@ impl ExecutionResult {
             frames: None,
             executed: None,
             refused: Vec::new(),
+            add_ons: Vec::new(),
+            session: None,
         }
     }
 

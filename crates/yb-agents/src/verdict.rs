@@ -47,13 +47,19 @@ impl Verdict {
         };
         let exit_code = if driven.dismissed { 0 } else { exit_code(report) };
         let reasons = reasons(driven, summary, agent);
+        // An agent that reports a failure and exits with 0 has failed, and a failed execution has no exit code 0. The errors have
+        // the code of the process.
+        let failed_quietly = status == ExecutionStatus::Success && !reasons.is_empty();
+        let process_code = exit_code;
+        let (status, exit_code) =
+            if failed_quietly { (ExecutionStatus::Failed, 1) } else { (status, exit_code) };
         let outcome = reasons.first().map(|reason| reason.outcome);
         let excluded = |outcome: Outcome| outcome.pass_credit() == PassCredit::Excluded;
         let reported = reasons.first().is_some_and(|first| first.is_api_report && excluded(first.outcome));
         // Exit codes above 128 are those of signals, which Claude Code handles.
         let failed_by_itself = matches!(report.end, End::Exited { code: 1..=127 });
         let api_report = reported.then_some(ApiReport { failed_by_itself });
-        let mut errors = Records { driven, agent, exit_code, records: Vec::new() };
+        let mut errors = Records { driven, agent, exit_code: process_code, records: Vec::new() };
         for reason in &reasons {
             errors.add(reason.code, &reason.message);
         }
@@ -84,6 +90,18 @@ fn reasons(driven: &AgentRun, summary: Option<&RunSummary>, agent: &AgentSpec) -
     let label = agent.label;
     let reason = |code, message: String, outcome| Reason { code, message, outcome, is_api_report: false };
     match &driven.report.end {
+        _ if driven.wiring.missing().is_some() => {
+            let message = driven.wiring.missing().unwrap_or_default();
+            vec![reason(ErrorCode::Miswired, message, Outcome::Miswired)]
+        }
+        // A report after the first answer may be that of a tool, so it counts against the agent like any other failure.
+        _ if driven.mcp_failed.is_some() => {
+            let failed = driven.mcp_failed.clone().unwrap_or_default();
+            let message = format!("{failed}; `mcp: optional` makes this a warning");
+            let outcome =
+                if driven.wiring.has_failed_server() { Outcome::Miswired } else { Outcome::AgentError };
+            vec![reason(ErrorCode::McpFailed, message, outcome)]
+        }
         // It was stopped because of this, even if it exited first.
         _ if driven.auth_refused => {
             let failure = summary.and_then(RunSummary::pending_failure);
@@ -155,10 +173,33 @@ fn of_exit(code: i32, summary: Option<&RunSummary>, driven: &AgentRun, agent: &A
         return Some(reason);
     }
     (code != 0).then(|| {
-        let said = driven.stderr.lines().last().map(|line| format!(": {line}")).unwrap_or_default();
+        let said = error_line(&driven.stderr).map(|line| format!(": {line}")).unwrap_or_default();
         let message = format!("{} exited with code {code}{said}", agent.label);
         Reason { code: ErrorCode::ExitCode, message, outcome: Outcome::AgentError, is_api_report: false }
     })
+}
+
+/// The line of stderr that says why a program died. Errors of Node.js and Codex end with details, and the last line of a stack trace
+/// says nothing.
+fn error_line(stderr: &str) -> Option<&str> {
+    let is_detail = |line: &&str| {
+        let text = line.trim();
+        line.starts_with([' ', '\t'])
+            || !text.contains(char::is_alphanumeric)
+            || text.starts_with("Node.js v")
+            || text.starts_with("note: run with `RUST_BACKTRACE")
+    };
+    let mut lines = stderr.lines().filter(|line| !is_detail(line)).peekable();
+    lines.peek()?;
+    let is_error = |line: &&str| {
+        const WORDS: [&str; 6] = ["error", "exception", "fatal", "panic", "panicked", "failed"];
+        let words = line.split(|c: char| !c.is_ascii_alphabetic()).take(12);
+        words.map(str::to_ascii_lowercase).any(|word| {
+            WORDS.contains(&word.as_str()) || word.ends_with("error") || word.ends_with("exception")
+        })
+    };
+    let lines: Vec<&str> = lines.collect();
+    lines.iter().rev().find(|line| is_error(line)).or(lines.last()).copied().map(str::trim)
 }
 
 fn of_result(result: &ResultMessage) -> Option<Reason> {
@@ -241,5 +282,37 @@ fn signal_name(signal: i32) -> &'static str {
         25 => "SIGXFSZ",
         31 => "SIGSYS",
         _ => "another signal",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::error_line;
+
+    #[test]
+    fn reason_is_the_error_line_and_not_the_end_of_a_stack_trace() {
+        for (stderr, line) in [
+            (
+                "/app/index.js:3\n    throw new Error('x');\n    ^\n\nTypeError: no such thing\n    at main (index.js:3:9) {\n  code: 'E'\n}\n\nNode.js v22.1.0",
+                Some("TypeError: no such thing"),
+            ),
+            (
+                "Failed to extract: Error: ENOTDIR: not a directory\n    at async mkdir (node:1:2) {\n  errno: -20\n}",
+                Some("Failed to extract: Error: ENOTDIR: not a directory"),
+            ),
+            (
+                "Error loading config.toml: invalid transport\nin `mcp_servers.broken`\n",
+                Some("Error loading config.toml: invalid transport"),
+            ),
+            (
+                "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\nValueError: bad\n",
+                Some("ValueError: bad"),
+            ),
+            ("starting\nsomething went wrong\n", Some("something went wrong")),
+            ("  indented only\n}", None),
+            ("", None),
+        ] {
+            assert_eq!(error_line(stderr), line, "{stderr}");
+        }
     }
 }

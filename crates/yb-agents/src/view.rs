@@ -65,7 +65,8 @@ pub(super) fn of(context: &ExecutionContext) -> io::Result<Sandbox> {
         Places { workspace: &context.workspace, private: &context.private_dir, hidden: &context.hidden };
     let sandbox = base(places, &context.host.env)?;
     let config = &context.config;
-    let sandbox = config.add_dirs.iter().fold(sandbox, |sandbox, path| show(sandbox, path));
+    let add_ons = config.plugins.iter().chain(&config.skills).map(|add_on| &add_on.path);
+    let sandbox = config.add_dirs.iter().chain(add_ons).fold(sandbox, |sandbox, path| show(sandbox, path));
     Ok(config.mcp_servers.values().fold(sandbox, server))
 }
 

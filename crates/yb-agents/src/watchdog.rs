@@ -3,18 +3,21 @@
 //! An agent that reports its retries is detected by them. One that retries silently is detected by the absence of output, for which
 //! it gets three times as long, and only while none of its tools runs: a model may think for minutes.
 
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use yb_claude::frame::SystemMessage;
 use yb_claude::{Block, Message};
 
+use super::bounds::RecentMap;
 use super::reader::RetryBehavior;
 
 /// The default time that an agent may only retry requests to its API.
 pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
 /// The factor by which the patience is longer without output.
 const SILENT_FACTOR: u32 = 3;
+
+/// The least time that an agent may need to start without output.
+const START_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The time in which an agent that is done has to exit.
 const EXIT_GRACE: Duration = Duration::from_secs(20);
@@ -27,8 +30,10 @@ pub(super) struct Watchdog {
     /// The last event that was no retry, or the first retry after it.
     progress: Instant,
     retrying: bool,
+    /// The agent has no prompt yet.
+    starting: bool,
     /// Tool calls without a result.
-    running: BTreeSet<String>,
+    running: RecentMap<()>,
     done: bool,
     /// The deadline for the exit of an agent that is done.
     leaves: Option<Instant>,
@@ -41,7 +46,8 @@ impl Watchdog {
             retries,
             progress: now,
             retrying: false,
-            running: BTreeSet::new(),
+            starting: false,
+            running: RecentMap::default(),
             done: false,
             leaves: None,
         }
@@ -61,7 +67,7 @@ impl Watchdog {
             Message::Assistant(said) => {
                 for block in &said.message.content {
                     if let Block::ToolUse(call) = block {
-                        self.running.insert(call.id.clone());
+                        self.running.insert(&call.id, ());
                     }
                 }
             }
@@ -99,11 +105,17 @@ impl Watchdog {
         } else if self.retrying {
             self.patience
         } else if self.retries == RetryBehavior::Silent && self.running.is_empty() {
-            self.patience * SILENT_FACTOR
+            let patience = self.patience * SILENT_FACTOR;
+            if self.starting { patience.max(START_PATIENCE) } else { patience }
         } else {
             return None;
         };
         self.progress.checked_add(limit)
+    }
+
+    /// Sets whether the agent is starting: it can't have called its API without a prompt.
+    pub(super) fn set_starting(&mut self, starting: bool) {
+        self.starting = starting;
     }
 
     /// Stops watching: the agent is being stopped.
@@ -171,6 +183,9 @@ mod tests {
         let after = |seconds| began + Duration::from_secs(seconds);
         let mut dog = Watchdog::new(PATIENCE, RetryBehavior::Silent, began);
         assert_eq!(at(&dog, began), Some(30));
+        dog.set_starting(true);
+        assert_eq!(at(&dog, began), Some(START_PATIENCE.as_secs()));
+        dog.set_starting(false);
         dog.observe(
             &reader::tool_call("c", "bash", &json!({}), &MessageContext::default()).unwrap(),
             after(5),

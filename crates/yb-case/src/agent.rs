@@ -1,17 +1,20 @@
 //! The agent: which one, its model and name wherever they are written, and the keys that it knows.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::Path;
 
 use serde_json::{Map, Value as Json};
 use yb_claude::{AgentDefinition, PermissionMode};
 
+use super::add_on;
 use super::agent_tools::ToolNameError;
 use super::check::{Checker, join};
 use super::evaluator::number;
+use super::expected::{ExpectedFiles, of_files};
+use super::files::FileError;
 use super::hook::texts;
 use super::prompt::{self, Dirs};
-use super::types::{Agent, AgentConfig, Start};
+use super::types::{AddedDir, Agent, AgentConfig, Start};
 use yb_yaml::diagnostic::quoted;
 use yb_yaml::{Node, Span, Value};
 
@@ -34,7 +37,7 @@ pub(crate) fn read(
     let agent_name = agent_name(agent, config, checker);
     let prompt = prompt::read(config, entry.key.span, dirs, start, checker);
     lacking(config, &kind, checker);
-    let settings = settings(config, &kind, checker);
+    let settings = settings(config, &kind, dirs, checker);
     let version = version(agent, &kind, checker);
     Some(Agent { kind, agent_name, model, version, prompt: prompt?, config: settings })
 }
@@ -123,8 +126,12 @@ fn lacking(config: Option<&Node>, kind: &str, checker: &mut Checker<'_, '_>) {
         }
         let (key, message) = (join(CONFIG, name), format!("`{kind}` has no such setting: `{name}`"));
         let found = &mut checker.found;
+        if add_on::KEYS.contains(&name) {
+            found.error(entry.key.span, key, message).hint(format!(
+                "its variants would not differ; leave `{name}` out, or choose an agent that supports it"
+            ));
         // A restriction that is ignored would let the agent do what the case forbids.
-        if TOOL_LISTS.contains(&name) {
+        } else if TOOL_LISTS.contains(&name) {
             found.error(entry.key.span, key, message).hint(
                 "its tools can't be restricted; put what only one agent knows under `agent.config.<type>`",
             );
@@ -136,7 +143,7 @@ fn lacking(config: Option<&Node>, kind: &str, checker: &mut Checker<'_, '_>) {
     }
 }
 
-fn settings(config: Option<&Node>, kind: &str, checker: &mut Checker<'_, '_>) -> AgentConfig {
+fn settings(config: Option<&Node>, kind: &str, dirs: Dirs<'_>, checker: &mut Checker<'_, '_>) -> AgentConfig {
     let section = config.and_then(|config| config.get(kind));
     let known = checker.agents;
     let get = |key: &str| {
@@ -144,13 +151,14 @@ fn settings(config: Option<&Node>, kind: &str, checker: &mut Checker<'_, '_>) ->
         own.or_else(|| config.filter(|_| known.supports(kind, key)).and_then(|config| config.get(key)))
     };
     let text = |key: &str| get(key).and_then(Node::text).map(str::to_owned);
-    let list = |key: &str| get(key).map(|node| texts(Some(node)));
     let servers: Vec<String> = get("mcp_servers")
         .map(Node::entries)
         .unwrap_or_default()
         .iter()
         .map(|entry| entry.key.name.clone())
         .collect();
+    check_servers(get("mcp_servers"), checker);
+    check_bypass(get("permission_mode"), get("tools"), get("allowed_tools"), checker);
     let [tools, allowed_tools, disallowed_tools] =
         TOOL_LISTS.map(|key| get(key).map(|node| tools(node, key, kind, &servers, checker)));
     let count = |key: &str| match get(key).map(|node| &node.value) {
@@ -177,16 +185,114 @@ fn settings(config: Option<&Node>, kind: &str, checker: &mut Checker<'_, '_>) ->
         temperature: get("temperature").and_then(number),
         max_turns: count("max_turns"),
         mcp_servers: object("mcp_servers").unwrap_or_default(),
+        mcp_optional: text("mcp").is_some_and(|word| word == "optional"),
+        plugins: get("plugins").map(|node| add_on::plugins(node, dirs, checker)).unwrap_or_default(),
+        skills: get("skills").map(|node| add_on::skills(node, dirs, checker)).unwrap_or_default(),
+        instructions: get("instructions").and_then(|node| add_on::instructions(node, kind, dirs, checker)),
         agents: get("agents").map(|node| agents(node, kind, &servers, checker)).unwrap_or_default(),
         effort: text("effort"),
         settings: object("settings"),
-        add_dirs: list("add_dirs").unwrap_or_default().into_iter().map(PathBuf::from).collect(),
+        add_dirs: get("add_dirs").map(|node| added_dirs(node, dirs, checker)).unwrap_or_default(),
         extra_args: get("extra_args").map(|node| extra_args(node, checker)).unwrap_or_default(),
         trust_repo_settings: matches!(
             get("trust_repo_settings").map(|node| &node.value),
             Some(Value::Bool(true))
         ),
         section: section.map(map).unwrap_or_default(),
+    }
+}
+
+/// Reads the additional directories. Relative paths start at the directory of the file that names them.
+fn added_dirs(node: &Node, dirs: Dirs<'_>, checker: &mut Checker<'_, '_>) -> Vec<AddedDir> {
+    let mut added = Vec::new();
+    for (at, item) in node.items().iter().enumerate() {
+        let Some(text) = item.text().filter(|text| !text.is_empty()) else { continue };
+        let path = dirs.of(item.span).join(text).canonicalize().ok().filter(|path| path.is_dir());
+        let found = path.ok_or(FileError::Missing).and_then(|path| {
+            if Path::new(text).is_absolute() {
+                return Ok(AddedDir { path: text.into(), digest: None });
+            }
+            let ExpectedFiles { path, digest } = of_files(path)?;
+            Ok(AddedDir { path, digest: Some(digest) })
+        });
+        match found {
+            Ok(directory) => added.push(directory),
+            Err(error) => {
+                let message = match error {
+                    FileError::Missing => format!("no such directory: {}", quoted(text)),
+                    other => format!("failed to read {} ({other})", quoted(text)),
+                };
+                checker
+                    .found
+                    .error(item.span, join(CONFIG, &format!("add_dirs[{at}]")), message)
+                    .hint("a relative path starts at the directory of the case or suite file that names it");
+            }
+        }
+    }
+    added
+}
+
+/// How a server is started or reached; each has one of them.
+const SERVER_ADDRESSES: [&str; 4] = ["command", "url", "httpUrl", "tcp"];
+/// Further keys of servers, in the formats of all agents.
+const SERVER_KEYS: [&str; 15] = [
+    "args",
+    "env",
+    "environment",
+    "cwd",
+    "headers",
+    "type",
+    "timeout",
+    "tools",
+    "trust",
+    "enabled",
+    "disabled",
+    "description",
+    "oauth",
+    "scopes",
+    "required",
+];
+
+/// Rejects servers that no agent can start. Agents ignore keys that they do not know, and then the server.
+fn check_servers(servers: Option<&Node>, checker: &mut Checker<'_, '_>) {
+    for entry in servers.map(Node::entries).unwrap_or_default() {
+        let place = format!("{CONFIG}.mcp_servers.{}", entry.key.name);
+        let known = || SERVER_ADDRESSES.into_iter().chain(SERVER_KEYS);
+        let mut wrong = false;
+        for key in entry.node.entries().iter().map(|entry| &entry.key) {
+            let near = yb_yaml::diagnostic::nearest(&key.name, known()).filter(|near| *near != key.name);
+            if let Some(near) = near.filter(|_| !key.name.contains(['_', '-'])) {
+                wrong = true;
+                let message = format!("unknown key of an MCP server: {}", quoted(&key.name));
+                checker
+                    .found
+                    .error(key.span, format!("{place}.{}", key.name), message)
+                    .hint(format!("did you mean `{near}`?"));
+            }
+        }
+        if !wrong && SERVER_ADDRESSES.iter().all(|key| entry.node.get(key).is_none()) {
+            checker
+                .found
+                .error(entry.key.span, place, "an MCP server has neither `command` nor `url`")
+                .hint("write `command: PROGRAM` and `args: […]`, or `url: https://…`");
+        }
+    }
+}
+
+/// Warns of a list of allowed tools that restricts nothing.
+fn check_bypass(
+    mode: Option<&Node>,
+    tools: Option<&Node>,
+    allowed: Option<&Node>,
+    checker: &mut Checker<'_, '_>,
+) {
+    let bypasses = mode.and_then(Node::text) == Some("bypassPermissions");
+    if let (true, None, Some(allowed)) = (bypasses, tools, allowed) {
+        let message = "`allowed_tools` restricts nothing with `permission_mode: bypassPermissions`";
+        checker
+            .found
+            .warning(allowed.span, join(CONFIG, "allowed_tools"), message)
+            .hint("leave `permission_mode` out, and the agent has no other tools; or list them in `tools`");
     }
 }
 

@@ -54,6 +54,12 @@ pub struct AgentSpec {
     pub config_keys: ConfigKeys,
     /// The agent's own section of `agent.config`. Its key is the agent's name; the name of its [`Object`] is unique in the schema.
     pub section: Field,
+    /// How the names of tools of an MCP server begin, with `{server}` for its name; absent if it is not known.
+    pub mcp_tools: Option<&'static str>,
+    /// The file of a workspace whose text it adds to its prompt, if there is one.
+    pub instruction_file: Option<&'static str>,
+    /// Files of a repository, or beginnings of their paths, that it reads only with `trust_repo_settings`.
+    pub trusted_files: &'static [&'static str],
     /// Optional abilities.
     pub capabilities: Capabilities,
 }
@@ -76,6 +82,8 @@ pub struct NpmProgram {
     pub path_variable: &'static str,
     /// The npm package.
     pub package: &'static str,
+    /// The newest version that this version of `yb` was tested with.
+    pub tested: &'static str,
     /// Approximate size on disk, in MB.
     pub megabytes: u32,
     /// Whether the install scripts of the package have to run.
@@ -185,6 +193,9 @@ impl AgentSpec {
             model_rule: None,
             config_keys: ConfigKeys::Only(&[]),
             section: Field::new(name, FREE, "For this agent alone; others ignore it."),
+            mcp_tools: None,
+            instruction_file: None,
+            trusted_files: &[],
             capabilities: Capabilities { cost_limit: false, structured_output: false },
         }
     }
@@ -327,6 +338,7 @@ mod tests {
             bin: "toy",
             path_variable: "YB_TOY",
             package: "toy-agent",
+            tested: "1.0.0",
             megabytes: 1,
             install_scripts: false,
         }),

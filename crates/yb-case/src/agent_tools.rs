@@ -1,7 +1,7 @@
 //! Names of tools: each agent's own ones, and what a name of another agent means for it.
 //!
-//! Agents ignore a tool name that they do not know, so a misspelled list would leave an agent without tools and nobody would
-//! notice. A name in a case is therefore either one of the agent's own, or translated by its purpose, or an error.
+//! Agents ignore unknown tool names without a warning, so a misspelled list would leave an agent without tools. A name
+//! in a case is therefore one of the agent's own, or translated by its purpose, or an error.
 
 use crate::agent_spec::{AgentSpec, AgentSpecs};
 
@@ -58,7 +58,7 @@ pub(crate) const READING: &[ToolPurpose] = &[Read, Grep, Glob, List];
 /// Purposes that change files.
 pub(crate) const EDITING: &[ToolPurpose] = &[Write, Edit];
 
-/// Names that mean the same for every agent, and names of tools that agents had in earlier versions.
+/// Portable names, and names of tools in earlier versions of agents.
 const PORTABLE: &[(&str, &[ToolPurpose])] = &[
     ("read", &[Read]),
     ("search", &[Grep, Glob]),

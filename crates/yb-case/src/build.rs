@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use super::check::{Checker, Mode};
 use super::fields::CASE;
+use super::overlay::OverlayLayer;
 use super::prompt::Dirs;
 use super::types::{Case, EnvVar, Isolation, Timeouts};
-use super::{LoadOptions, agent, evaluator, expected, guard, hook, start, stem, tape, time};
+use super::{
+    LoadOptions, agent, evaluator, expected, guard, hook, overlay, solution, start, stem, tape, time,
+};
 use yb_yaml::Node;
 use yb_yaml::diagnostic::{Diagnostic, Diagnostics, quoted};
 
@@ -20,12 +23,14 @@ pub struct CaseInput<'a> {
     pub(crate) over: &'a Path,
     /// Variables that override those of the case.
     pub(crate) env: &'a [EnvVar],
+    /// The nodes with `files` and `remove` to apply after those of the case.
+    pub(crate) overlay: &'a [Node],
 }
 
 impl<'a> CaseInput<'a> {
     /// Creates a context without an overlay.
     pub(crate) fn new(path: &'a Path, mode: Mode) -> Self {
-        Self { path, mode, over: dir_of(path), env: &[] }
+        Self { path, mode, over: dir_of(path), env: &[], overlay: &[] }
     }
 }
 
@@ -56,9 +61,21 @@ pub fn build(
         start::SourceRules { hosts: options.private_hosts, local: &options.local_sources },
         &mut checker,
     );
-    let agent = agent::read(root, Dirs { own: dir, over: draft.over }, start.as_ref(), &mut checker);
+    let dirs = Dirs { own: dir, over: draft.over };
+    let agent = agent::read(root, dirs, start.as_ref(), &mut checker);
+    let mut overlay = overlay::read(root, draft.overlay, dirs, &mut checker);
+    let instructions = agent.as_ref().and_then(|agent| agent.config.instructions.as_ref());
+    overlay.layers.extend(
+        instructions.map(|one| OverlayLayer { files: vec![one.file.clone()], ..OverlayLayer::default() }),
+    );
+    if let Some(agent) = &agent {
+        let mut laid = [root].into_iter().chain(draft.overlay).filter_map(|node| node.entry("files"));
+        let at = laid.next_back().map_or(root.span, |entry| entry.key.span);
+        overlay::warn_if_untrusted(&overlay, agent, at, &mut checker);
+    }
     check_expected(root, &mut checker);
     let expected = expected::read(root, dir, &mut checker);
+    let solution = solution::read(root, dir, &mut checker);
     let context = evaluator::Context {
         specs: &options.evaluators,
         dir,
@@ -80,10 +97,13 @@ pub fn build(
         name: text("name").unwrap_or_else(|| stem(draft.path)),
         description: text("description").unwrap_or_default(),
         start: start?,
+        overlay,
         agent: agent?,
         expected,
+        solution,
         evaluators,
         prepare: hook::prepare(root.get("prepare")),
+        prepare_for_agent: hook::prepare_for_agent(root.get("prepare")),
         may_change: root.get("may_change").map(|globs| hook::texts(Some(globs))),
         pre_execution: hook::scripts(root.get("pre_execution")),
         post_evaluation: hook::post_hooks(root.get("post_evaluation")),

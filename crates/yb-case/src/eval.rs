@@ -65,13 +65,28 @@ pub struct LoadedEval {
 /// Returns whether a file is an eval file: it has neither an agent nor cases nor variants.
 #[must_use]
 pub fn is_eval_file(path: &Path) -> bool {
+    has_keys(path, &[], &["agent", "cases", "variants"])
+}
+
+/// Returns whether a file names a directory to grade and has nothing of a case or suite. A case that lacks its agent is none.
+#[must_use]
+pub fn is_eval_of_directory(path: &Path) -> bool {
+    has_keys(
+        path,
+        &["directory", "evaluators"],
+        &["agent", "cases", "variants", "factors", "repo", "solution"],
+    )
+}
+
+/// Returns whether a file has all of these keys and none of the others.
+fn has_keys(path: &Path, all: &[&str], none: &[&str]) -> bool {
     let Ok(bytes) = super::read(path) else { return false };
     let Ok(text) = yb_yaml::decode(&bytes) else { return false };
     let mut found = Diagnostics::new(path, text);
     let root = super::parse_tree(text, path, &mut found);
     root.is_some_and(|root| {
         let has = |key: &str| root.entry(key).is_some();
-        !["agent", "cases", "variants"].into_iter().any(has)
+        all.iter().all(|key| has(key)) && !none.iter().any(|key| has(key))
     })
 }
 
@@ -169,8 +184,19 @@ fn directory(root: &Node, key: &str, dir: &Path, checker: &mut Checker<'_, '_>) 
     let node = root.get(key)?;
     let text = node.text()?;
     let here = std::env::current_dir().unwrap_or_default();
-    let found = [dir.join(text), here.join(text)].into_iter().find(|path| path.is_dir());
-    let found = found.and_then(|path| path.canonicalize().ok());
+    let existing = |path: PathBuf| path.canonicalize().ok().filter(|path| path.is_dir());
+    let (beside, by_caller) = (existing(dir.join(text)), existing(here.join(text)));
+    if let (Some(used), Some(other), false) =
+        (&beside, &by_caller, beside == by_caller || checker.mode == super::check::Mode::Strict)
+    {
+        let message = format!("{} is relative to this file: `{}`", quoted(text), used.display());
+        let hint = format!(
+            "the original youBencha used the working directory (`{}`); write the path that you mean, and `youbencha: 1`",
+            other.display()
+        );
+        checker.found.warning(node.span, key, message).hint(hint);
+    }
+    let found = beside.or(by_caller);
     if found.is_none() {
         checker
             .found
@@ -204,6 +230,7 @@ impl EvalFile {
             name: self.name.clone(),
             description: self.description.clone(),
             start: Start::Directory(self.directory.clone().unwrap_or_default()),
+            overlay: crate::Overlay::default(),
             agent: Agent {
                 kind: MANUAL.to_owned(),
                 agent_name: None,
@@ -213,8 +240,10 @@ impl EvalFile {
                 config: AgentConfig::default(),
             },
             expected: self.expected.clone(),
+            solution: None,
             evaluators: self.evaluators.clone(),
             prepare: self.prepare.clone(),
+            prepare_for_agent: Vec::new(),
             may_change: self.may_change.clone(),
             pre_execution: Vec::new(),
             post_evaluation: self.post_evaluation.clone(),

@@ -54,21 +54,32 @@ impl Expected {
 /// Reads the expected result. A case without a repository can only use files.
 pub(crate) fn read(root: &Node, dir: &Path, checker: &mut Checker<'_, '_>) -> Option<Expected> {
     let source = root.get("expected_source").and_then(Node::text).unwrap_or(BRANCH);
-    let node = root.get("expected")?;
+    of_source(source, root.get("expected")?, root, dir, "expected", checker)
+}
+
+/// Reads the result that a key of the case names.
+pub(crate) fn of_source(
+    source: &str,
+    node: &Node,
+    root: &Node,
+    dir: &Path,
+    key: &str,
+    checker: &mut Checker<'_, '_>,
+) -> Option<Expected> {
     let text = node.text().filter(|text| !text.is_empty())?;
     if [BRANCH, COMMIT].contains(&source) {
         if text.starts_with('-') || text.contains(char::is_whitespace) {
             let message = format!("invalid git revision: {}", quoted(text));
             checker
                 .found
-                .error(node.span, "expected", message)
+                .error(node.span, key, message)
                 .expected("a name without spaces that does not start with `-`");
         } else if root.get("directory").is_some() {
-            let message = "`expected` requires `repo`";
-            checker
-                .found
-                .error(node.span, "expected", message)
-                .hint("set `expected_source` to `directory` or `patch`, or use `repo`");
+            let hint = match key {
+                "expected" => "set `expected_source` to `directory` or `patch`, or use `repo`",
+                _ => "use `patch` or `directory`, or start from a `repo`",
+            };
+            checker.found.error(node.span, key, format!("`{key}` requires `repo`")).hint(hint);
         }
         let name = text.to_owned();
         return Some(if source == COMMIT { Expected::Commit(name) } else { Expected::Branch(name) });
@@ -77,10 +88,11 @@ pub(crate) fn read(root: &Node, dir: &Path, checker: &mut Checker<'_, '_>) -> Op
         Ok(files) if source == DIRECTORY => Some(Expected::Directory(files)),
         Ok(files) => Some(Expected::Patch(files)),
         Err(error) => {
-            let message = format!("failed to read the expected result ({error}): {}", quoted(text));
+            let what = if key == "expected" { "expected result" } else { "solution" };
+            let message = format!("failed to read the {what} ({error}): {}", quoted(text));
             checker
                 .found
-                .error(node.span, "expected", message)
+                .error(node.span, key, message)
                 .hint("the path is relative to the directory of the case file and must stay below it");
             None
         }

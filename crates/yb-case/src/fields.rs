@@ -5,7 +5,8 @@ use super::fields_agent::AGENT;
 use super::fields_evaluator::EVALUATOR;
 use super::fields_hook::{POST_EVALUATION, PRE_EXECUTION, PREPARE};
 use super::format::Format;
-use super::shape::{Field, GLOBS, Kind, MILLISECONDS, Object, TEXT, formatted, text};
+use super::shape::{Field, GLOBS, Kind, Object, TEXT, formatted, text};
+use super::solution::COMMAND;
 
 /// The format version of strict files.
 pub(crate) const VERSION: i64 = 1;
@@ -23,6 +24,20 @@ const TIME: Kind = Kind::Duration { zero: true };
 const ANY_TEXT: Kind = text(0, usize::MAX);
 
 const MAY_CHANGE: &str = "Globs of the files whose changes are graded by commands; all others are as at the start. `default` stands for all but tests, settings of test runners, caches, environments and shadows of hidden files [default: `[default]`].";
+
+const PATH_KIND: Kind = formatted(500, Format::RelativePath);
+
+/// Files of a case or a variant.
+pub(crate) const OVERLAY_FILES: Field = Field::new(
+    "files",
+    Kind::Map { names: Format::RelativePath, of: &PATH_KIND },
+    "Files to lay over the start tree, such as `CLAUDE.md: md/strict.md`: paths in the workspace, each with a file or directory relative to this file.",
+);
+pub(crate) const OVERLAY_REMOVE: Field = Field::new(
+    "remove",
+    Kind::List { of: &PATH_KIND, min: 0 },
+    "Files and directories to remove from the start tree, before `files` are laid over it.",
+);
 
 /// A case file.
 pub(crate) static CASE: Object = Object {
@@ -47,6 +62,8 @@ pub(crate) static CASE: Object = Object {
         ),
         Field::new("branch", TEXT, "Branch of the start tree [default: default branch of the remote]."),
         Field::new("commit", TEXT, "Commit of the start tree [default: head of the branch]."),
+        OVERLAY_FILES,
+        OVERLAY_REMOVE,
         Field::new("agent", Kind::Object(&AGENT), "Agent, prompt and options.").required(),
         Field::new(
             "expected_source",
@@ -56,6 +73,11 @@ pub(crate) static CASE: Object = Object {
         .default("\"branch\""),
         Field::new("expected", TEXT, "Expected result: branch, commit or path."),
         Field::new(
+            "solution",
+            Kind::Object(&SOLUTION),
+            "Reference solution, with which `yb check` proves that the case can be solved [default: `expected`].",
+        ),
+        Field::new(
             "evaluators",
             Kind::List { of: &Kind::Either(&[TEXT, Kind::Object(&EVALUATOR)]), min: 1 },
             "Evaluators: names, `{name, config}` or `{file}`.",
@@ -64,7 +86,7 @@ pub(crate) static CASE: Object = Object {
         Field::new(
             "prepare",
             Kind::List { of: &Kind::Either(&[TEXT, Kind::Object(&PREPARE)]), min: 0 },
-            "Preparation of a tree before a command grades it, such as `npm ci`; runs once, and the result is cached and copied.",
+            "Preparation of a tree before a command grades it, such as `npm ci`, and with `for: both` of the workspace of the agent; runs once, and the result is cached and copied.",
         ),
         Field::new("may_change", GLOBS, MAY_CHANGE),
         Field::new(
@@ -85,8 +107,8 @@ pub(crate) static CASE: Object = Object {
         ),
         Field::new(
             "timeout",
-            MILLISECONDS,
-            "Timeout of the agent and of fetching the repository, in milliseconds; `timeouts` sets them separately.",
+            TIME,
+            "Timeout of the agent and of fetching the repository, in milliseconds; 0 means no limit; `timeouts` sets them separately.",
         )
         .default("300000"),
         Field::new("timeouts", Kind::Object(&TIMEOUTS), "Timeouts by step."),
@@ -117,6 +139,26 @@ pub(crate) static CASE: Object = Object {
             "tape",
             Kind::Either(&[formatted(500, Format::RelativePath), Kind::Object(&TAPE)]),
             "Replaces the model API: a tape, a directory with a tape per trial, or a script.",
+        ),
+    ],
+};
+
+/// The reference solution: one of these keys.
+pub(crate) static SOLUTION: Object = Object {
+    name: "solution",
+    fields: &[
+        Field::new("patch", TEXT, "Patch of the start tree, relative to this file."),
+        Field::new(
+            "directory",
+            TEXT,
+            "Directory with files that are copied over the start tree, relative to this file.",
+        ),
+        Field::new("branch", TEXT, "Branch of the repository."),
+        Field::new("commit", TEXT, "Commit of the repository."),
+        Field::new(
+            COMMAND,
+            TEXT,
+            "Shell command that solves the task in the workspace, in the sandbox of the agent.",
         ),
     ],
 };
@@ -228,9 +270,5 @@ static TIMEOUTS: Object = Object {
 
 static CAPTURE: Object = Object {
     name: "capture",
-    fields: &[Field::new(
-        "include",
-        Kind::List { of: &formatted(500, Format::RelativePath), min: 0 },
-        "Globs of git-ignored files to include in the end tree.",
-    )],
+    fields: &[Field::new("include", GLOBS, "Globs of git-ignored files to include in the end tree.")],
 };

@@ -10,6 +10,7 @@ pub(crate) const MODEL: Kind = formatted(200, Format::Model);
 pub(crate) const PINNED: Kind = formatted(100, Format::Version);
 const TOOLS: Kind = Kind::List { of: &formatted(1000, Format::Tool), min: 0 };
 const OPEN_OBJECT: Kind = FREE;
+const ADD_ON_PATH: Kind = text(1, 500);
 
 pub(crate) static AGENT: Object = Object {
     name: "agent",
@@ -51,6 +52,10 @@ pub(crate) static CONFIG: Object = Object {
         TEMPERATURE,
         MAX_TURNS,
         MCP_SERVERS,
+        MCP,
+        PLUGINS,
+        SKILLS,
+        INSTRUCTIONS,
         EFFORT,
         SETTINGS,
         ADD_DIRS,
@@ -80,6 +85,10 @@ pub const CLI_FIELDS: &[Field] = &[
     TEMPERATURE,
     MAX_TURNS,
     MCP_SERVERS,
+    MCP,
+    PLUGINS,
+    SKILLS,
+    INSTRUCTIONS,
     EFFORT,
     SETTINGS,
     ADD_DIRS,
@@ -126,6 +135,27 @@ const MCP_SERVERS: Field = Field::new(
     "mcp_servers",
     Kind::Map { names: Format::Any, of: &OPEN_OBJECT },
     "MCP servers by name, in the configuration format of the agent.",
+);
+const MCP: Field = Field::new(
+    "mcp",
+    Kind::Word(&["required", "optional"]),
+    "Whether an MCP server of `mcp_servers` that does not start fails the trial or is a warning.",
+)
+.default("required");
+const PLUGINS: Field = Field::new(
+    "plugins",
+    Kind::List { of: &ADD_ON_PATH, min: 0 },
+    "Plugins of the agent: directories relative to this file. A plugin that does not load makes the trial `miswired`.",
+);
+const SKILLS: Field = Field::new(
+    "skills",
+    Kind::List { of: &ADD_ON_PATH, min: 0 },
+    "Skills of the agent: directories with a `SKILL.md`, relative to this file. A skill that does not load makes the trial `miswired`.",
+);
+const INSTRUCTIONS: Field = Field::new(
+    "instructions",
+    ADD_ON_PATH,
+    "Instruction file of the agent, relative to this file; it replaces `CLAUDE.md`, `AGENTS.md`, `GEMINI.md` or `.github/copilot-instructions.md` of the start tree, by agent.",
 );
 const EFFORT: Field = Field::new(
     "effort",

@@ -7,6 +7,9 @@ pub(crate) const SCRIPT: &str = "script";
 pub(crate) const WEBHOOK: &str = "webhook";
 pub(crate) const DATABASE: &str = "database";
 
+/// The trees that a command of `prepare` is for.
+pub(crate) const BOTH: &str = "both";
+
 const VARIABLES: Kind = Kind::Map { names: Format::EnvName, of: &text(0, usize::MAX) };
 const HEADERS: Kind = Kind::Map { names: Format::Any, of: &text(0, usize::MAX) };
 
@@ -42,6 +45,12 @@ pub(crate) static PREPARE: Object = Object {
     name: "prepare",
     fields: &[
         Field::new("command", TEXT, "Shell command.").required(),
+        Field::new(
+            "for",
+            Kind::Word(&["grading", BOTH]),
+            "Which trees it prepares: those that are graded, or the workspace of the agent too.",
+        )
+        .default("\"grading\""),
         Field::new("env", VARIABLES, "Environment variables; `${ENV:NAME}` is expanded."),
         Field::new("timeout_ms", MILLISECONDS, "Timeout.").default("600000"),
         Field::new(

@@ -60,6 +60,15 @@ pub enum FileError {
     /// It is a directory, a pipe or a device.
     #[error("not a file")]
     NotAFile,
+    /// It is not a directory.
+    #[error("not a directory")]
+    NotADirectory,
+    /// A directory contains a symbolic link.
+    #[error("a symbolic link: `{0}`")]
+    Link(String),
+    /// A directory contains a file with a name that is not allowed.
+    #[error("invalid file name: `{0}`")]
+    Name(String),
     /// It exceeds the limit.
     #[error("the file is too large")]
     TooLarge,

@@ -25,6 +25,8 @@ pub enum Format {
     Flag,
     /// A relative path that can't leave its directory.
     RelativePath,
+    /// A glob of relative paths.
+    Glob,
     /// The URL of a webhook.
     HttpUrl,
     /// A host rule for the network.
@@ -48,6 +50,7 @@ impl Format {
             Self::Tool => "a tool such as `Read`, `Bash(git *)` or `mcp__server__*`",
             Self::Flag => "a flag name without dashes",
             Self::RelativePath => "a relative path without `..`",
+            Self::Glob => "a glob such as `src/**/*.rs`, relative and without `..`",
             Self::Host => "a host such as `registry.npmjs.org`, `example.org:8443` or `*.example.org`",
             Self::HttpUrl => "a URL that starts with `https://` or `http://`",
         }
@@ -56,7 +59,7 @@ impl Format {
     /// Returns the regular expression for editors, without anchors.
     pub(crate) fn pattern(self) -> Option<&'static str> {
         Some(match self {
-            Self::Any | Self::RelativePath => return None,
+            Self::Any | Self::RelativePath | Self::Glob => return None,
             Self::Name => r"[\w\-]+",
             Self::WorkspaceName => r"[a-zA-Z0-9][a-zA-Z0-9._\-]*",
             Self::EnvName => r"[A-Za-z_][A-Za-z0-9_]*",
@@ -88,6 +91,7 @@ impl Format {
             Self::Tool => Options::default().with_allowed_tools([text]).validate().is_ok(),
             Self::Flag => all("-") && text.starts_with(|c: char| c.is_ascii_alphabetic()),
             Self::RelativePath => super::files::relative(text).is_ok(),
+            Self::Glob => super::files::relative(text).is_ok() && yb_repo::PathGlobs::new([text]).is_ok(),
             Self::Host => text.parse::<yb_supervise::HostRule>().is_ok(),
             Self::HttpUrl => {
                 let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));

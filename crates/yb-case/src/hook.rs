@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::check::{Checker, join};
-use super::fields_hook::{DATABASE, SCRIPT, WEBHOOK, config_of};
+use super::fields_hook::{BOTH, DATABASE, SCRIPT, WEBHOOK, config_of};
 use super::format::Format;
 use super::shape::formatted;
 use super::time::milliseconds;
@@ -74,6 +74,26 @@ impl Script {
     }
 }
 
+/// Words that a shell runs itself.
+const SHELL_WORDS: &[&str] = &[
+    "alias", "bg", "break", "case", "cd", "command", "continue", "do", "done", "echo", "eval", "exec",
+    "exit", "export", "false", "fg", "for", "function", "getopts", "hash", "if", "kill", "local", "printf",
+    "pwd", "read", "readonly", "return", "select", "set", "shift", "source", "test", "time", "times", "trap",
+    "true", "type", "ulimit", "umask", "unalias", "unset", "until", "wait", "while",
+];
+
+/// Returns the program that a shell line starts with, if the line can't succeed without it: a single command, or several
+/// that depend on each other.
+#[must_use]
+pub fn required_program(line: &str) -> Option<&str> {
+    let line = line.trim();
+    let word = line.split([' ', '\t']).next()?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
+    let is_program = word.chars().all(plain) && word.starts_with(|c: char| c.is_ascii_alphanumeric());
+    let alone = !line.replace("&&", "").contains(['\n', ';', '|', '&', '(', '{']);
+    (is_program && alone && !SHELL_WORDS.contains(&word)).then_some(word)
+}
+
 impl PostHook {
     pub(crate) fn texts(&self) -> Box<dyn Iterator<Item = &str> + '_> {
         match self {
@@ -115,9 +135,18 @@ pub(crate) fn scripts(node: Option<&Node>) -> Vec<Script> {
         .collect()
 }
 
+/// Reads the commands of `prepare` for the agent too.
+pub(crate) fn prepare_for_agent(node: Option<&Node>) -> Vec<Script> {
+    let items = node.map(Node::items).unwrap_or_default().iter();
+    prepare_commands(items.filter(|item| item.get("for").and_then(Node::text) == Some(BOTH)))
+}
+
 /// Reads the commands of `prepare`: strings or mappings.
 pub(crate) fn prepare(node: Option<&Node>) -> Vec<Script> {
-    let items = node.map(Node::items).unwrap_or_default().iter();
+    prepare_commands(node.map(Node::items).unwrap_or_default().iter())
+}
+
+fn prepare_commands<'n>(items: impl Iterator<Item = &'n Node>) -> Vec<Script> {
     items
         .filter_map(|item| {
             let Some(line) = item.text() else {
@@ -127,10 +156,15 @@ pub(crate) fn prepare(node: Option<&Node>) -> Vec<Script> {
                 }
                 return Some(script);
             };
-            let (args, env) = (Vec::new(), Vec::new());
-            Some(Script { command: line.to_owned(), args, env, timeout: PREPARE_TIMEOUT, working_dir: None })
+            Some(command_line(line))
         })
         .collect()
+}
+
+/// Returns a shell command with the timeout of `prepare`.
+pub(crate) fn command_line(line: &str) -> Script {
+    let (args, env) = (Vec::new(), Vec::new());
+    Script { command: line.to_owned(), args, env, timeout: PREPARE_TIMEOUT, working_dir: None }
 }
 
 /// Reads validated hooks.

@@ -18,6 +18,7 @@
 //! assert_eq!(loaded.case.map(|case| case.name.clone()).as_deref(), Some("greeting"));
 //! ```
 
+mod add_on;
 mod agent;
 pub mod agent_spec;
 mod agent_tools;
@@ -36,10 +37,12 @@ pub mod format;
 pub mod gates;
 mod guard;
 mod hook;
+mod overlay;
 pub mod programs;
 pub mod prompt;
 pub mod schema;
 pub mod shape;
+mod solution;
 mod start;
 pub mod suite;
 mod tape;
@@ -58,6 +61,7 @@ use check::Mode;
 
 use fields::VERSION;
 
+pub use add_on::{AddOn, Instructions};
 pub use agent_spec::{
     AgentProgram, AgentSpec, AgentSpecs, Capabilities, ConfigKeys, Credentials, ModelApi, ModelRule,
     NpmProgram, PROXY_VARIABLES,
@@ -66,16 +70,18 @@ pub use agent_tools::{AgentTool, ToolNameError, ToolPurpose};
 pub use build::{CaseInput, build, dir_of, environment};
 
 pub use eval::MANUAL;
-pub use eval::{EvalFile, LoadedEval, is_eval_file, load_eval};
+pub use eval::{EvalFile, LoadedEval, is_eval_file, is_eval_of_directory, load_eval};
 pub use evaluator::reader::{self as config_reader, ConfigReader};
 pub use evaluator::{ConfiguredEvaluator, EvaluatorConfig, EvaluatorInput, EvaluatorSpec, EvaluatorSpecs};
 pub use expected::{Expected, ExpectedFiles};
 pub use guard::{Network, TrialLimits};
-pub use hook::{Database, PostHook, Script, Webhook};
+pub use hook::{Database, PostHook, Script, Webhook, required_program};
+pub use overlay::{Overlay, OverlayFile, OverlayLayer};
 pub use schema::{eval_schema, schema};
+pub use solution::Solution;
 pub use start::{LocalSources, PrivateHosts};
 pub use tape::{Tape, TapeMode, TapeSource, TapeSpeed};
-pub use types::{Agent, AgentConfig, Case, EnvVar, Isolation, Prompt, Start, Timeouts};
+pub use types::{AddedDir, Agent, AgentConfig, Case, EnvVar, Isolation, Prompt, Start, Timeouts};
 pub use variables::{environment_names, with_environment};
 pub use yb_model::NetworkMode;
 

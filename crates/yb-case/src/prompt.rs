@@ -24,7 +24,8 @@ pub(crate) struct Dirs<'a> {
 }
 
 impl<'a> Dirs<'a> {
-    fn of(self, at: Span) -> &'a Path {
+    /// Returns the base directory of a path at this position.
+    pub(crate) fn of(self, at: Span) -> &'a Path {
         match at.layer {
             SourceLayer::Base => self.own,
             SourceLayer::Overlay => self.over,

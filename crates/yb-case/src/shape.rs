@@ -160,7 +160,7 @@ pub const ONE_OR_MORE: Kind = Kind::Either(&[TEXT, Kind::List { of: &TEXT, min: 
 /// A relative path that can't leave its directory.
 pub const RELATIVE_PATH: Kind = formatted(500, Format::RelativePath);
 /// A list of globs that can't leave their directory.
-pub const GLOBS: Kind = Kind::List { of: &RELATIVE_PATH, min: 0 };
+pub const GLOBS: Kind = Kind::List { of: &formatted(500, Format::Glob), min: 0 };
 /// Environment variables: a mapping from names to values, or a list of names to pass on.
 pub const ENVIRONMENT: Kind = Kind::Either(&[
     Kind::Map { names: Format::EnvName, of: &text(0, usize::MAX) },

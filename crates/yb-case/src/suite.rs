@@ -14,6 +14,7 @@
 mod cases;
 mod combine;
 mod digest;
+mod factors;
 mod fields;
 mod gates;
 mod glob;
@@ -25,6 +26,7 @@ mod schema;
 mod select;
 mod tally;
 mod variant;
+mod vary;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -48,6 +50,8 @@ pub struct Loaded {
     pub suite: Option<Suite>,
     /// All errors and warnings: those of the suite file first, then case by case.
     pub diagnostics: Vec<Diagnostic>,
+    /// All files that were read, sorted by path, also if the suite has errors.
+    pub files: Vec<SourceFile>,
 }
 
 /// A suite: the selected combinations of cases and variants.
@@ -71,6 +75,10 @@ pub struct Suite {
     pub max_cost_usd: Option<f64>,
     /// The gates.
     pub gates: Gates,
+    /// The design, if the variants are combinations of factor levels.
+    pub design: Option<yb_stats::FactorialDesign>,
+    /// What variants may differ in; empty if it is not declared.
+    pub vary: Vec<String>,
 }
 
 /// A file that was read.
@@ -110,13 +118,14 @@ impl Suite {
 pub fn load(path: &Path, options: &LoadOptions) -> Loaded {
     let (mut loaded, recording) = files::recorded(|| match crate::read(path) {
         Ok(bytes) => parse(path, &bytes, options),
-        Err(diagnostics) => Loaded { suite: None, diagnostics },
+        Err(diagnostics) => Loaded { suite: None, diagnostics, files: Vec::new() },
     });
     match sources(recording) {
         Ok(files) => {
             if let Some(suite) = &mut loaded.suite {
-                suite.files = files;
+                suite.files.clone_from(&files);
             }
+            loaded.files = files;
         }
         Err(file) => {
             let mut found = Diagnostics::new(&file, "");
@@ -155,13 +164,15 @@ fn parse(path: &Path, bytes: &[u8], options: &LoadOptions) -> Loaded {
         retries: DEFAULT_RETRIES,
         max_cost_usd: None,
         gates: Gates::default(),
+        design: None,
+        vary: Vec::new(),
     });
-    Loaded { suite, diagnostics }
+    Loaded { suite, diagnostics, files: Vec::new() }
 }
 
-/// Returns whether a tree is a suite; cases have neither of these keys.
+/// Returns whether a tree is a suite; cases have none of these keys.
 fn is_suite(root: &Node) -> bool {
-    ["cases", "variants"].iter().any(|key| root.entry(key).is_some())
+    ["cases", "variants", "factors"].iter().any(|key| root.entry(key).is_some())
 }
 
 /// Deduplicates the files. Fails with a file that was read with different contents.

@@ -8,10 +8,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::add_on::{AddOn, Instructions};
 use super::evaluator::ConfiguredEvaluator;
 use super::expected::Expected;
 use super::guard::{Network, TrialLimits};
 use super::hook::{PostHook, Script};
+use super::overlay::Overlay;
+use super::solution::Solution;
 use super::tape::Tape;
 use yb_repo::Source;
 
@@ -30,14 +33,20 @@ pub struct Case {
     pub description: String,
     /// The source of the start tree.
     pub start: Start,
+    /// The files to lay over the start tree.
+    pub overlay: Overlay,
     /// The agent.
     pub agent: Agent,
     /// The expected result.
     pub expected: Option<Expected>,
+    /// The reference solution.
+    pub solution: Option<Solution>,
     /// What grades the result, in order.
     pub evaluators: Vec<ConfiguredEvaluator>,
     /// What readies a tree before it is graded.
     pub prepare: Vec<Script>,
+    /// Those of these commands that ready the workspace of the agent too.
+    pub prepare_for_agent: Vec<Script>,
     /// Globs of the files whose changes are graded, if set.
     pub may_change: Option<Vec<String>>,
     /// Hooks to run before the agent.
@@ -164,20 +173,48 @@ pub struct AgentConfig {
     pub max_turns: Option<u32>,
     /// MCP servers by name, as JSON.
     pub mcp_servers: Map<String, Value>,
+    /// Whether an MCP server that does not start is only a warning.
+    pub mcp_optional: bool,
     /// Definitions of named agents.
     pub agents: BTreeMap<String, yb_claude::AgentDefinition>,
+    /// Plugins.
+    pub plugins: Vec<AddOn>,
+    /// Skills.
+    pub skills: Vec<AddOn>,
+    /// The instruction file, which is also a file of the overlay.
+    pub instructions: Option<Instructions>,
     /// The effort level of the model.
     pub effort: Option<String>,
     /// Settings for the agent.
     pub settings: Option<Map<String, Value>>,
     /// Additional directories for tools.
-    pub add_dirs: Vec<PathBuf>,
+    pub add_dirs: Vec<AddedDir>,
     /// Additional arguments, each `--flag` or `--flag=value`.
     pub extra_args: Vec<String>,
     /// Whether settings in the repository take effect.
     pub trust_repo_settings: bool,
     /// The complete section with the name of the agent.
     pub section: Map<String, Value>,
+}
+
+/// An additional directory for the tools of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddedDir {
+    /// The absolute path.
+    pub path: PathBuf,
+    /// The digest of its files if it was given relative to its case or suite, whose location does not matter.
+    pub digest: Option<String>,
+}
+
+impl AddedDir {
+    /// Returns an identifier that does not depend on the location of the case or suite.
+    #[must_use]
+    pub fn key(&self) -> String {
+        match &self.digest {
+            Some(digest) => format!("files {digest}"),
+            None => self.path.display().to_string(),
+        }
+    }
 }
 
 /// The timeouts of a case; zero means no limit.

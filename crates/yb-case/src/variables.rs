@@ -16,6 +16,7 @@ const HOOK_VARIABLES: &[&str] = &[
     "BRANCH",
     "RESULTS_PATH",
     "OVERALL_STATUS",
+    "YB_CASE_DIR",
 ];
 const ENV: &str = "ENV:";
 
@@ -88,12 +89,9 @@ impl Substitution<'_, '_, '_> {
     fn unknown(&mut self, name: &str, span: Span, path: &str) {
         if let Some(name) = name.strip_prefix(ENV) {
             if !takes_environment(path) {
+                let reference = quoted(&format!("${{ENV:{name}}}"));
                 self.found
-                    .warning(
-                        span,
-                        path,
-                        format!("environment variables are not expanded here: `${{ENV:{name}}}`"),
-                    )
+                    .warning(span, path, format!("environment variables are not expanded here: {reference}"))
                     .hint(
                         "use `${ENV:…}` under `env` or `mcp_servers`, or in hooks; here it is not replaced",
                     );
@@ -114,6 +112,9 @@ impl Substitution<'_, '_, '_> {
 
 /// Returns the key path within a case or variant, without the path of the case in a suite.
 fn local(path: &str) -> &str {
+    if let Some(level) = path.strip_prefix("factors.") {
+        return level.splitn(3, '.').nth(2).unwrap_or_default();
+    }
     let inside = ["cases[", "variants["].iter().any(|list| path.starts_with(list));
     path.split_once("].").filter(|_| inside).map_or(path, |(_, rest)| rest)
 }
@@ -125,7 +126,9 @@ fn is_hook(path: &str) -> bool {
 
 fn takes_environment(path: &str) -> bool {
     let variable = ["env.", "environment."].iter().any(|key| local(path).starts_with(key));
-    is_hook(path) || variable || path.contains(".mcp_servers.")
+    let graded = local(path).starts_with("evaluators[") && path.contains(".config.env.")
+        || local(path).starts_with("prepare[");
+    is_hook(path) || variable || graded || path.contains(".mcp_servers.")
 }
 
 fn is_name(text: &str) -> bool {

@@ -6,6 +6,7 @@ mod block;
 mod control;
 mod decode;
 mod framer;
+mod head_tail;
 pub(crate) mod lenient;
 mod message;
 pub(crate) mod raw;
@@ -28,6 +29,7 @@ pub use decode::DecodeError;
 #[cfg(feature = "sdk")]
 pub(crate) use framer::excerpt;
 pub use framer::{Frame, FrameError, Framer, SkipReason, SkippedLine};
+pub use head_tail::HeadTail;
 pub use message::{
     ApiMessage, AssistantMessage, AuthStatus, Message, OtherMessage, RateLimitEvent, RateLimitInfo,
     ToolProgress, UserContent, UserMessage,
@@ -39,11 +41,12 @@ pub use result::{
 };
 pub use stream_event::{ApiEvent, Delta, StreamEvent};
 pub use summary::{
-    ApiFailure, ApiFailureKind, ModelName, ModelSource, RunSummary, RunUsage, SessionTotals, Tokens,
-    ToolCall, ToolOutcome, UsageBaseline, UsageSource,
+    ApiFailure, ApiFailureKind, ModelName, ModelSource, RunSummary, RunUsage, SessionTotals, SummaryLimits,
+    Tokens, ToolCall, ToolOutcome, UsageBaseline, UsageSource,
 };
 pub use system::{
     ApiRetry, BackgroundTask, BackgroundTasks, CompactBoundary, CompactMetadata, HookMessage, InitMessage,
-    McpServerStatus, ModelFallback, OtherSystemMessage, PermissionDenied, SessionStateMessage, StatusMessage,
-    SystemMessage, SystemText, TaskMessage, TaskPatch, TaskUsage, ThinkingTokens,
+    LoadedPlugin, McpServerStatus, ModelFallback, OtherSystemMessage, PermissionDenied, PluginError,
+    SessionStateMessage, StatusMessage, SystemMessage, SystemText, TaskMessage, TaskPatch, TaskUsage,
+    ThinkingTokens,
 };

@@ -46,8 +46,10 @@ mod spare;
 mod spool;
 mod store;
 mod store_resume;
+mod stored_sessions;
 mod subprocess;
 mod tools;
+mod transcript;
 mod transport;
 mod turns;
 mod user;
@@ -70,10 +72,14 @@ pub use query::{Query, query, query_stream};
 pub use resources::{McpPrompt, Resource, ResourceContent};
 pub use scripted::{ScriptStep, ScriptedCli, ScriptedSession};
 pub use servers::{McpService, SessionMcpServer};
-pub use sessions::{SessionInfo, Sessions, TranscriptEntry};
+pub use sessions::Sessions;
 pub use spare::{Claim, Spare};
-pub use store::{MemorySessionStore, SessionKey, SessionStore, StoreError, StoredSession};
+pub use store::{
+    MemorySessionStore, SessionKey, SessionStore, StoreError, StoreFlush, StoredSession, StoredSummary,
+};
+pub use stored_sessions::StoredSessions;
 pub use subprocess::Subprocess;
 pub use tools::{IntoToolOutput, Tool, ToolContext, ToolOutput, ToolServer, tool};
+pub use transcript::{SessionInfo, SessionSummary, TranscriptEntry};
 pub use transport::{Connection, Transport, TransportInput, TransportOutput};
 pub use yb_supervise::{CancellationToken, StreamItem};

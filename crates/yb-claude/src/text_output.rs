@@ -244,10 +244,13 @@ fn version(text: &str) -> Option<String> {
     first.trim_end().strip_suffix("(Claude Code)").and_then(digits)
 }
 
+/// The most tool calls and messages of a text.
+const MAX_ITEMS: usize = 10_000;
+
 fn tool_calls(text: &str) -> Vec<TextToolCall> {
     let mut calls = Vec::new();
     let mut rest = text;
-    while let Some(at) = find_ignoring_case(rest, "[TOOL:") {
+    while let Some(at) = find_ignoring_case(rest, "[TOOL:").filter(|_| calls.len() < MAX_ITEMS) {
         rest = &rest[at + "[TOOL:".len()..];
         let line = rest.lines().next().unwrap_or_default().trim_start();
         let name = word(line, b"_.-:");
@@ -273,7 +276,8 @@ fn messages(text: &str) -> Vec<TextMessage> {
     }
     let mut messages: Vec<TextMessage> = Vec::new();
     for line in body.lines() {
-        match (speaker(line), messages.last_mut()) {
+        let has_room = messages.len() < MAX_ITEMS;
+        match (speaker(line).filter(|_| has_room), messages.last_mut()) {
             (Some((role, rest)), _) => messages.push(TextMessage { role, content: rest.to_owned() }),
             (None, Some(message)) => {
                 message.content.push('\n');

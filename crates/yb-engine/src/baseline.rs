@@ -25,8 +25,11 @@ pub struct Baseline {
     pub name: String,
     /// Creation time, ISO 8601.
     pub set_at: String,
-    /// The results of the run.
+    /// The results of the run, with the digest of the last line of its journal.
     pub results: RunResults,
+    /// The digest of everything else in the file. Older versions wrote none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
 }
 
 /// An error of reading or writing a baseline.
@@ -54,6 +57,12 @@ pub enum BaselineError {
         run: String,
         /// Number of pending trials.
         pending: usize,
+    },
+    /// The file was changed.
+    #[error("baseline changed since it was set: `{}`", path.display())]
+    Modified {
+        /// The path.
+        path: PathBuf,
     },
     /// The file can't be read or written.
     #[error("failed to {what} the baseline `{}`: {reason}", path.display())]
@@ -88,6 +97,10 @@ impl BaselineError {
                 vec![format!("available baselines: {known}; create one with `yb baseline set {name} RUN`")]
             }
             Self::Unfinished { run, .. } => vec![format!("finish it first: `yb run --resume {run}`")],
+            Self::Modified { .. } => vec![
+                "restore the file, or set the baseline again from its run: `yb baseline set NAME RUN`"
+                    .to_owned(),
+            ],
             Self::File { .. } => Vec::new(),
         }
     }
@@ -109,15 +122,10 @@ pub fn set(root: &Path, name: &str, info: &RunInfo) -> Result<Baseline, Baseline
     if let pending @ 1.. = info.state.tally().pending() {
         return Err(BaselineError::Unfinished { run: info.run.id(), pending });
     }
-    let mut results = RunResults::of(&info.plan, &info.state);
-    for attempt in results.trials.iter_mut().flat_map(|trial| &mut trial.attempts) {
-        // These mean something only where the run is.
-        attempt.artifacts.clear();
-        attempt.trees = None;
-        attempt.warnings.clear();
-    }
     let set_at = jiff::Timestamp::now().to_string();
-    let baseline = Baseline { version: VERSION, name: name.to_owned(), set_at, results };
+    let results = portable_results(info);
+    let mut baseline = Baseline { version: VERSION, name: name.to_owned(), set_at, results, digest: None };
+    baseline.digest = run::json_digest(&baseline);
     let mut text = serde_json::to_vec_pretty(&baseline)
         .map_err(|error| BaselineError::file("write", &path)(error.into()))?;
     text.push(b'\n');
@@ -127,6 +135,28 @@ pub fn set(root: &Path, name: &str, info: &RunInfo) -> Result<Baseline, Baseline
         other => BaselineError::File { what: "write", path: path.clone(), reason: other.to_string() },
     })?;
     Ok(baseline)
+}
+
+/// Returns the results of a run without what means something only where the run is.
+fn portable_results(info: &RunInfo) -> RunResults {
+    let mut results = RunResults::of(&info.plan, &info.state);
+    results.journal_head.clone_from(&info.journal_head);
+    for attempt in results.trials.iter_mut().flat_map(|trial| &mut trial.attempts) {
+        attempt.artifacts.clear();
+        attempt.trees = None;
+        attempt.warnings.clear();
+    }
+    results
+}
+
+impl Baseline {
+    /// Whether the baseline has the results of the run as they are now.
+    pub(crate) fn is_of(&self, info: &RunInfo) -> bool {
+        // Numbers may differ in their last digit after they were read.
+        let read_back = |text: Vec<u8>| serde_json::from_slice::<RunResults>(&text).ok();
+        let expected = serde_json::to_vec(&portable_results(info)).ok().and_then(read_back);
+        expected.as_ref() == Some(&self.results)
+    }
 }
 
 /// Reads a baseline.
@@ -152,9 +182,18 @@ fn from_file(path: &Path) -> Result<Baseline, BaselineError> {
         }
         None => return Err(invalid("not a baseline".to_owned())),
     }
+    let digest = value.as_object_mut().and_then(|fields| fields.remove("digest"));
+    let digest = digest.map(|digest| digest.as_str().unwrap_or_default().to_owned());
+    if digest.as_ref().is_some_and(|recorded| run::value_digest(&value) != *recorded) {
+        return Err(BaselineError::Modified { path: path.to_owned() });
+    }
     let results = RunResults::from_json(value["results"].take()).map_err(invalid)?;
+    // A head without a digest: the digest was removed.
+    if digest.is_none() && results.journal_head.is_some() {
+        return Err(BaselineError::Modified { path: path.to_owned() });
+    }
     let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
-    Ok(Baseline { version: VERSION, name: text("name"), set_at: text("set_at"), results })
+    Ok(Baseline { version: VERSION, name: text("name"), set_at: text("set_at"), results, digest })
 }
 
 /// Returns the names of all baselines, sorted.
@@ -209,6 +248,17 @@ impl RecordedRun {
         Ok(Self { baseline: None, results: RunResults::of(&info.plan, &info.state) })
     }
 
+    /// Reads a `results.json`. Beside its journal it is checked against it.
+    fn results_file(path: &Path) -> Result<Self, RunError> {
+        let results = RunResults::read(path)?;
+        let run =
+            path.parent().map(RunDir::at).filter(|run| run.results() == path && run.journal().is_file());
+        if let Some(run) = run {
+            RunInfo::read(run)?.check_results()?;
+        }
+        Ok(Self { baseline: None, results })
+    }
+
     /// Finds a baseline or, if there is none, a run by name or prefix. A path may be a run directory, a `results.json` or
     /// the file of a baseline.
     ///
@@ -220,17 +270,20 @@ impl RecordedRun {
             // The formats differ: a baseline contains results.
             return match from_file(path) {
                 Ok(baseline) => Ok(baseline.into()),
-                Err(_) => Ok(Self { baseline: None, results: RunResults::read(path)? }),
+                Err(error @ BaselineError::Modified { .. }) => Err(error.into()),
+                Err(_) => Self::results_file(path),
             };
         }
         match read(root, name) {
             Ok(baseline) => return Ok(baseline.into()),
-            Err(error @ BaselineError::File { .. }) => return Err(error.into()),
+            Err(error @ (BaselineError::File { .. } | BaselineError::Modified { .. })) => {
+                return Err(error.into());
+            }
             Err(_) => {}
         }
         match run::find_run(root, name) {
             Ok(found) => Self::run(found),
-            Err(RunError::NoSuchRun { .. }) => {
+            Err(RunError::NoSuchRun { .. }) if run::runs_before_latest(name).is_none() => {
                 Err(BaselineError::Missing { name: name.to_owned(), known: names(root) }.into())
             }
             Err(error) => Err(error),
@@ -238,17 +291,15 @@ impl RecordedRun {
     }
 
     /// Finds a baseline or run to compare `run` with. Unlike in [`find`](Self::find), `latest` is the newest run before
-    /// `run`.
+    /// `run`, as is `latest~1`, and `latest~2` the one before that.
     ///
     /// # Errors
     /// Returns an error when nothing matches or the file can't be read.
     pub(crate) fn before(root: &Path, name: &str, run: Option<&str>) -> Result<Self, RunError> {
-        if name != "latest" {
-            return Self::find(root, name);
-        }
+        let Some(back) = run::runs_before_latest(name) else { return Self::find(root, name) };
         let runs = run::all_runs(root)?;
         let end = runs.iter().position(|known| Some(known.id().as_str()) == run).unwrap_or(runs.len());
-        match runs.into_iter().take(end).next_back() {
+        match runs.into_iter().take(end).nth_back(back.saturating_sub(1)) {
             Some(earlier) => Self::run(earlier),
             None => Err(BaselineError::Missing { name: name.to_owned(), known: names(root) }.into()),
         }

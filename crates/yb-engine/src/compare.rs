@@ -1,20 +1,31 @@
 //! Compares two runs, paired by case names: differences, and whether the pass rate regressed.
 
+mod drift;
+mod effects;
+mod lift;
 mod pairs;
 mod reason;
+mod scenarios;
+mod variants;
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use drift::differences as undeclared_differences;
+pub use effects::FactorEffect;
+pub(crate) use lift::decision as lift_decision;
+pub use lift::{Activation, Lift, LiftAnswer};
 pub use pairs::Metric;
+pub use variants::{SummaryTable, VariantSummary, VariantTotal};
 
 use crate::baseline::RecordedRun;
 use pairs::{CasePair, PairedRuns};
+use scenarios::Scenarios;
 use yb_stats::{
-    Decision, Difference, Estimand, ExcludedTrials, Interval, OutcomeCounts, PValueMethod, PassPair,
-    RegressionCriteria,
+    Answer, CasePasses, Decision, Difference, Estimand, ExcludedTrials, Interval, OutcomeCounts,
+    PValueMethod, PassPair, RegressionCriteria,
 };
 
 /// The version of the format. Newer major versions are rejected.
@@ -34,7 +45,8 @@ pub struct CompareOptions {
     pub question: RegressionCriteria,
     /// The share of trials that infrastructure failures may exclude.
     pub max_lost: f64,
-    /// Pairs of variants of the first and the second run; if empty, variants are paired by name.
+    /// Pairs of variants of the first and the second run, each variant of a run in one pair; if empty, variants are paired
+    /// by name.
     pub variants: Vec<(String, String)>,
 }
 
@@ -83,6 +95,12 @@ pub enum CompareError {
         /// The available variants.
         known: Vec<String>,
     },
+    /// A variant is in two pairs. Its trials would count twice, as if there were more of them.
+    #[error("variant `{name}` is in more than one pair")]
+    PairedTwice {
+        /// The variant.
+        name: String,
+    },
 }
 
 impl CompareError {
@@ -101,6 +119,9 @@ impl CompareError {
                 ]
             }
             Self::NoSuchVariant { known, .. } => vec![format!("available: {}", list(known))],
+            Self::PairedTwice { .. } => {
+                vec!["run one comparison for each pair; its trials would count twice in one".to_owned()]
+            }
         }
     }
 }
@@ -123,6 +144,12 @@ pub struct Comparison {
     pub decision: Decision,
     /// The reason of the decision.
     pub reason: String,
+    /// Which run is better.
+    #[serde(default)]
+    pub answer: Answer,
+    /// The answer in a sentence.
+    #[serde(default)]
+    pub answer_reason: String,
     /// Difference of the pass rates; absent if no case has results in both runs.
     pub pass_rate: Option<Difference>,
     /// P-value of the pass rate with Holm's correction for multiple comparisons.
@@ -242,24 +269,13 @@ pub fn compare(
 ) -> Result<Comparison, CompareError> {
     let paired = pairs::pairs(a, b, &options.variants)?;
     let (tally_a, tally_b) = (paired.tally(|pair| pair.a.tally), paired.tally(|pair| pair.b.tally));
-    let too_many =
-        |tally: OutcomeCounts| tally.excluded as f64 > options.max_lost * tally.all() as f64 + 1e-9;
-    let lost = if too_many(tally_a) || too_many(tally_b) {
-        ExcludedTrials::TreatAsUnknown
-    } else {
-        ExcludedTrials::Omit
-    };
-    let unknown = [tally_a, tally_b]
-        .map(|tally| tally.unknown + if lost == ExcludedTrials::TreatAsUnknown { tally.excluded } else { 0 });
+    let scenarios = Scenarios::of([tally_a, tally_b], options.max_lost);
+    let Scenarios { lost, unknown } = scenarios;
     let shown = difference(&paired, options, (false, false), ExcludedTrials::Omit);
-    let answers: Vec<Option<Decision>> = if unknown == [0, 0] {
-        vec![shown.map(|shown| shown.decision)]
-    } else {
-        let both = [(false, false), (false, true), (true, false), (true, true)];
-        both.map(|pass| difference(&paired, options, pass, lost).map(|found| found.decision)).to_vec()
-    };
-    let agreed =
-        answers.first().copied().flatten().filter(|first| answers.iter().all(|one| *one == Some(*first)));
+    let found = scenarios.evaluate(|pass, lost| difference(&paired, options, pass, lost));
+    let agreed = scenarios::agreed(found.iter().map(|found| found.map(|found| found.decision)));
+    let answer =
+        scenarios::agreed(found.iter().map(|found| found.map(|found| found.answer(&options.question))));
     let mut found = Comparison {
         version: VERSION.to_owned(),
         a: side(a, &paired, tally_a, |pair| &pair.a),
@@ -268,6 +284,8 @@ pub fn compare(
         question: options.question,
         decision: agreed.unwrap_or(Decision::Inconclusive),
         reason: String::new(),
+        answer: answer.unwrap_or_default(),
+        answer_reason: String::new(),
         pass_rate: shown,
         pass_rate_p_holm: None,
         metrics: Metric::ALL
@@ -294,7 +312,69 @@ pub fn compare(
         agreed.is_some_and(|agreed| agreed != Decision::Inconclusive || lost == ExcludedTrials::Omit);
     let trouble = if is_decided { [0, 0] } else { unknown };
     found.reason = reason::reason(&found, trouble, lost, options.max_lost);
+    found.answer_reason = found.answer_in_words();
     Ok(found)
+}
+
+/// The cases that two runs have in common, for decisions about single cases.
+pub(crate) struct PairedCases {
+    /// The cases, in the order of the second run.
+    pub(crate) cases: Vec<PairedCase>,
+    /// Cases that only the first run has.
+    pub(crate) only_before: Vec<String>,
+    excluded: ExcludedTrials,
+}
+
+/// One case, with one variant, in both runs.
+pub(crate) struct PairedCase {
+    pub(crate) label: String,
+    pub(crate) a: OutcomeCounts,
+    pub(crate) b: OutcomeCounts,
+    deterministic: bool,
+}
+
+impl PairedCases {
+    /// Returns the passes, once for each way to count the trials without a known result.
+    pub(crate) fn readings(&self) -> Vec<Vec<CasePasses>> {
+        let reading = |pass: (bool, bool)| -> Vec<CasePasses> {
+            let one = |case: &PairedCase| CasePasses {
+                pair: PassPair {
+                    a: case.a.passes(pass.0, self.excluded),
+                    b: case.b.passes(pass.1, self.excluded),
+                },
+                deterministic: case.deterministic,
+            };
+            self.cases.iter().map(one).collect()
+        };
+        let mut all: Vec<_> =
+            [(false, false), (false, true), (true, false), (true, true)].map(reading).to_vec();
+        all.dedup();
+        all
+    }
+}
+
+/// Pairs the cases of two runs by name.
+///
+/// # Errors
+/// Returns an error when the runs have no common case or variant.
+pub(crate) fn paired_cases(
+    a: &RecordedRun,
+    b: &RecordedRun,
+    max_lost: f64,
+) -> Result<PairedCases, CompareError> {
+    let paired = pairs::pairs(a, b, &[])?;
+    let totals = [paired.tally(|pair| pair.a.tally), paired.tally(|pair| pair.b.tally)];
+    let cases = paired.pairs.iter().map(|pair| PairedCase {
+        label: pair.b.label.clone(),
+        a: pair.a.tally,
+        b: pair.b.tally,
+        deterministic: pair.replays_the_same_tapes(),
+    });
+    Ok(PairedCases {
+        cases: cases.collect(),
+        excluded: Scenarios::of(totals, max_lost).lost,
+        only_before: paired.only_in_a,
+    })
 }
 
 /// Returns the passes of each pair. `pass` says for each run whether its unknown trials count as passed.
@@ -358,6 +438,23 @@ fn side(
 }
 
 impl Comparison {
+    /// Names the better side: by its variant if all pairs have the same two, else by its run.
+    fn answer_in_words(&self) -> String {
+        let pair = |case: &CaseDifference| (case.variant_a.clone(), case.variant_b.clone());
+        let variants = self.cases.first().map(pair).filter(|(a, b)| a != b);
+        let variants = variants.filter(|first| self.cases.iter().all(|case| pair(case) == *first));
+        let run = |side: &ComparedRun| side.baseline.clone().unwrap_or_else(|| side.run.clone());
+        let (a, b) = variants.unwrap_or_else(|| (run(&self.a), run(&self.b)));
+        let sides = reason::Sides { a: &a, b: &b, rates: (self.a.pass_rate, self.b.pass_rate) };
+        reason::answer_sentence(
+            self.answer,
+            &sides,
+            self.pass_rate.as_ref(),
+            &self.question,
+            self.question.alpha,
+        )
+    }
+
     /// Sets the Holm-corrected p-values of the pass rate and all metrics.
     fn apply_holm_correction(&mut self) {
         let own = self.pass_rate.and_then(|found| found.p_value);

@@ -90,7 +90,7 @@ impl Runner {
         host.shim.clone_from(&self.shim);
         let available = known.check_availability(&config, &host).await;
         if available.status != AvailabilityStatus::Ready {
-            return Err(TrialError::Unavailable { message: available.message, hints: available.hints });
+            return Err(TrialError::unavailable(available));
         }
         let dirs = SuggestDirs::create(&self.settings.workspace_dir())?;
         let facts = self.copy_output(request, &dirs).await?;

@@ -1,24 +1,30 @@
 //! Trials: checks whether a case can run, resolves its start, and runs attempts at it.
 
+mod add_ons;
 mod agent;
 mod attempt;
 mod attempt_dirs;
 mod attribution;
+mod check;
 mod error;
 mod eval;
 mod grade;
 mod hooks;
 mod isolation;
+mod layers;
 mod model_endpoint;
+mod overlay;
 mod webhook;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use tokio::sync::OnceCell;
 use yb_supervise::{CancellationToken, PauseSwitch};
 
-pub(crate) use attempt_dirs::PRIVATE;
+pub use attempt_dirs::WORKSPACE_LAYER;
+pub(crate) use attempt_dirs::{AttemptDirs, PRIVATE};
+pub(crate) use check::{CheckResult, Reference, gradable};
 pub use error::TrialError;
 pub use eval::DirectoryEvaluation;
 pub(crate) use grade::expected_tree;
@@ -29,7 +35,7 @@ use crate::Extensions;
 use crate::run::RunDir;
 use yb_agents::tape::{TapeOptions, TapeUse};
 use yb_agents::trace::Trace;
-use yb_agents::{Adapter, AvailabilityStatus, Intent, Isolation, Observer};
+use yb_agents::{Adapter, AvailabilityStatus, Intent, Isolation, Observer, SessionFacts, StartRecorder};
 use yb_case::config::Settings;
 use yb_case::{Case, Start};
 use yb_model::log::YouBenchaLog;
@@ -37,7 +43,7 @@ use yb_model::outcome::Outcome;
 use yb_model::results::Results;
 use yb_repo::{
     Cache, Git, History, HostPolicy, ObjectStore, PathGlobs, PrunedRepo, Refresh, RepoError, ResolvedCommit,
-    Revision, Source, StartTree,
+    Revision, SharedCheckout, Source, StartTree,
 };
 
 pub(crate) const RESULTS_FILE: &str = "results.json";
@@ -66,30 +72,48 @@ pub struct Runner {
     pub tape: TapeOptions,
     /// Receives live data of the running agent.
     pub observer: Option<Arc<dyn Observer>>,
+    /// Persists the record of each process of the trial before its program runs.
+    pub start_recorder: Option<StartRecorder>,
     /// The trace node of the trial, if it is traced.
     pub trace: Option<Arc<dyn Trace>>,
     /// The agents and evaluators that cases may name.
     pub extensions: Extensions,
 }
 
-/// Stops a trial and sets the outcome that this leads to.
+/// Why a trial is stopped. Either way it is `cancelled`, and still to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopCause {
+    /// The user interrupted the run: grading stops too.
+    Interrupted,
+    /// The run reached its cost limit: agents stop, but a result that is paid for is graded.
+    CostLimit,
+}
+
+/// Stops a trial.
 #[derive(Debug, Clone, Default)]
 pub struct StopHandle {
     token: CancellationToken,
-    outcome: Arc<OnceLock<Outcome>>,
+    interrupt: CancellationToken,
 }
 
 impl StopHandle {
-    /// Stops the trial with this outcome. Has no effect on the outcome of a trial that has already ended.
-    pub fn stop_with(&self, outcome: Outcome) {
-        let _ = self.outcome.set(outcome);
+    /// Stops the trial. Has no effect on a trial that has already ended.
+    pub fn stop(&self, cause: StopCause) {
         self.token.cancel();
+        if cause == StopCause::Interrupted {
+            self.interrupt.cancel();
+        }
     }
 
-    /// Returns the outcome set by the stop, if the trial was stopped.
+    /// Returns whether the trial was stopped.
     #[must_use]
-    pub fn outcome(&self) -> Option<Outcome> {
-        self.outcome.get().copied()
+    pub fn is_stopped(&self) -> bool {
+        self.token.is_cancelled()
+    }
+
+    /// Returns the token that is cancelled when the user interrupts the trial.
+    pub(crate) fn interrupt(&self) -> &CancellationToken {
+        &self.interrupt
     }
 
     /// Returns the token that is cancelled when the trial is stopped.
@@ -114,6 +138,7 @@ impl Runner {
             network: None,
             tape: TapeOptions::default(),
             observer: None,
+            start_recorder: None,
             trace: None,
             extensions,
         }
@@ -131,6 +156,8 @@ pub(super) struct SandboxSpec {
     pub(super) hidden: Vec<PathBuf>,
     pub(super) network: yb_case::Network,
     pub(super) limits: yb_case::TrialLimits,
+    /// The overlay to mount at the workspace, if it is one.
+    pub(super) overlay: Option<yb_supervise::OverlayMount>,
 }
 
 /// A step that a trial has reached.
@@ -146,6 +173,11 @@ pub enum TrialStep {
     Hook {
         /// The command of the hook.
         command: String,
+    },
+    /// The start tree was recorded, and its grading is prepared.
+    StartRecorded {
+        /// The id of the tree.
+        tree: String,
     },
     /// The agent starts.
     Acting {
@@ -166,10 +198,17 @@ pub struct StartPoint {
     cut: PrunedRepo,
     source: String,
     branch: String,
-    expected: Option<ResolvedCommit>,
+    pub(crate) expected: Option<ResolvedCommit>,
+    /// What the start lacks.
+    pub(crate) warnings: Vec<String>,
 }
 
 impl StartPoint {
+    /// Returns the expected commit, or nothing.
+    pub(crate) fn expected_commit(&self) -> &str {
+        self.expected.as_ref().map_or("", |resolved| &resolved.commit)
+    }
+
     /// Returns the start commit.
     #[must_use]
     pub fn commit(&self) -> &str {
@@ -186,7 +225,20 @@ impl StartPoint {
 /// The start tree that the trials of one combination share, once the first of them has recorded it. Not used for cases
 /// with hooks before the agent, which need not be deterministic.
 #[derive(Debug, Default)]
-pub struct SharedStartTree(OnceCell<RecordedStart>);
+pub struct SharedStartTree {
+    recorded: OnceCell<RecordedStart>,
+    /// The checkout that workspaces are overlays of, if they are.
+    checkout: OnceCell<Option<SharedCheckout>>,
+    /// The directory with the prepared files of the start, for cases that prepare the workspace of the agent.
+    prepared: OnceCell<PathBuf>,
+}
+
+impl SharedStartTree {
+    /// Returns the checkout that workspaces are overlays of, if they are.
+    pub(crate) fn checkout(&self) -> Option<&SharedCheckout> {
+        self.checkout.get().and_then(Option::as_ref)
+    }
+}
 
 #[derive(Debug)]
 struct RecordedStart {
@@ -232,6 +284,10 @@ pub struct FinishedAttempt {
     pub tape: Option<TapeUse>,
     /// The actual cost, where the tape determines it instead of the agent.
     pub spent: Option<f64>,
+    /// The mistake in the configuration because of which the agent was not started.
+    pub config_error: Option<TrialError>,
+    /// The session as the agent reported it before its first answer.
+    pub session: Option<SessionFacts>,
 }
 
 impl Runner {
@@ -244,8 +300,9 @@ impl Runner {
         refuse_unsupported(case)?;
         webhook::check(case, &self.env)?;
         self.check_variables(case)?;
+        self.check_programs(case)?;
         PathGlobs::new(&case.capture_include)?;
-        let config = agent::config(case, self.settings.model(), &self.env)?;
+        let config = agent::config(case, self.settings.model(), &self.env, Path::new("/add-ons"))?;
         let host = self.host(case)?;
         let roots = std::slice::from_ref(&case.dir);
         let level = self.level(case)?;
@@ -259,14 +316,14 @@ impl Runner {
     /// Returns an error when the agent is not available or the case can't run.
     pub async fn check_agent(&self, case: &Case) -> Result<Option<String>, TrialError> {
         let adapter = self.adapter(&case.agent.kind)?;
-        let config = agent::config(case, self.settings.model(), &self.env)?;
+        let config = agent::config(case, self.settings.model(), &self.env, Path::new("/add-ons"))?;
         let host = self.host(case)?;
         let availability = adapter.check_availability(&config, &host).await;
         if availability.status == AvailabilityStatus::Ready {
             self.check_evaluator_availability(case).await?;
             Ok(availability.version)
         } else {
-            Err(TrialError::Unavailable { message: availability.message, hints: availability.hints })
+            Err(TrialError::unavailable(availability))
         }
     }
 
@@ -318,12 +375,18 @@ impl Runner {
             tokio::join!(git.check(), cache.resolve(&source, &revision, Refresh::Moving));
         version.map_err(RepoError::from)?;
         let resolved = resolved?;
+        let mut warnings = Vec::new();
+        if revision == Revision::Default {
+            // A repository that can't be compared is not worse than one that was not.
+            let changed = cache.uncommitted(&source, &resolved).await.unwrap_or_default();
+            warnings.extend(uncommitted(&source, &changed));
+        }
         let cut = cache.pruned_repo(&resolved, History::Full).await?;
         let branch = branch.unwrap_or_else(|| "main".to_owned());
         let expected = grade::resolve_expected(case, &cache, &source).await?;
         let file = std::fs::read(&case.file).unwrap_or_default();
         let config_hash = blake3::hash(&file).to_hex().chars().take(16).collect();
-        Ok(StartPoint { git, config_hash, cut, source: source.to_string(), branch, expected })
+        Ok(StartPoint { git, config_hash, cut, source: source.to_string(), branch, expected, warnings })
     }
 
     /// Opens the object store of a run. Capturing is not cancelled with the trial, so that the changes of a stopped agent
@@ -351,6 +414,19 @@ impl Runner {
     fn secrets(&self, case: &Case) -> Result<Vec<(String, Vec<u8>)>, TrialError> {
         agent::secrets(case, self.agent_spec(case), &self.env)
     }
+}
+
+/// Returns a warning about changes that are in no commit.
+fn uncommitted(source: &Source, changed: &[String]) -> Option<String> {
+    const LISTED: usize = 3;
+    let more = match changed.len().saturating_sub(LISTED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let names: Vec<String> = changed.iter().take(LISTED).map(|name| format!("`{name}`")).collect();
+    let names = names.join(", ");
+    (!changed.is_empty())
+        .then(|| format!("`{source}` has uncommitted changes, which trials do not see: {names}{more}"))
 }
 
 fn environment(folder: &Path) -> BTreeMap<&'static str, String> {

@@ -1,15 +1,17 @@
 //! `answer`: asserts what the final message of the agent says, as text or as JSON.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use regex::Regex;
 use serde_json::{Value, json};
 
+use super::recorded_calls::{for_each_call, last_message};
 use super::{Assertion, Evaluator, EvaluatorContext, GradeError, Subject, Verdict, into_config};
 use yb_case::shape::{FREE, Field, Kind, ONE_OR_MORE, Object, RELATIVE_PATH, text};
 use yb_case::{ConfigReader, EvaluatorConfig, EvaluatorInput, EvaluatorSpec};
-use yb_model::log::{Role, YouBenchaLog};
+use yb_model::log::{LogMessage, Role, YouBenchaLog};
 use yb_yaml::diagnostic::quoted;
 
 /// The tool by which Claude Code returns structured output.
@@ -148,14 +150,24 @@ impl Evaluator for AnswerCheck {
     }
 
     async fn evaluate(&self, subject: &Subject, _context: &EvaluatorContext) -> Result<Verdict, GradeError> {
-        grade(self, &subject.log)
+        let (wanted, log, frames) = (self.clone(), Arc::clone(&subject.log), subject.frames.clone());
+        if log.omitted.is_none() {
+            return grade(&wanted, &log, None);
+        }
+        let graded = tokio::task::spawn_blocking(move || grade(&wanted, &log, frames.as_deref()));
+        graded.await.map_err(|error| GradeError::other(error.to_string()))?
     }
 }
 
-fn grade(wanted: &AnswerCheck, log: &YouBenchaLog) -> Result<Verdict, GradeError> {
+fn grade(wanted: &AnswerCheck, log: &YouBenchaLog, frames: Option<&Path>) -> Result<Verdict, GradeError> {
     let other = |error: String| GradeError::other(error);
-    let text = final_text(log);
-    let object = object(log, text);
+    let own = |message: &LogMessage| {
+        let is_own = message.role == Role::Assistant && message.parent_tool_call_id.is_none();
+        is_own && !message.content.trim().is_empty()
+    };
+    let message = last_message(log, frames, &own)?;
+    let text = message.as_ref().map(|message| message.content.trim());
+    let object = object(log, frames, text)?;
     let mut checks = Vec::new();
     if text.is_none() && object.is_none() {
         checks.push(Assertion::new("answered", false).with_message(|| "the agent gave no answer".to_owned()));
@@ -212,27 +224,25 @@ fn grade(wanted: &AnswerCheck, log: &YouBenchaLog) -> Result<Verdict, GradeError
     Ok(Verdict::from_checks(checks).metric("answer", shown).with_summary(&summary))
 }
 
-/// Returns the last message of the main thread.
-fn final_text(log: &YouBenchaLog) -> Option<&str> {
-    let own = log
-        .messages
-        .iter()
-        .rev()
-        .filter(|message| message.role == Role::Assistant && message.parent_tool_call_id.is_none());
-    own.map(|message| message.content.trim()).find(|text| !text.is_empty())
-}
-
 /// Returns the structured output, or else the final message if it is JSON.
-fn object(log: &YouBenchaLog, text: Option<&str>) -> Option<Value> {
-    let given = log.tool_calls.iter().rev().find(|call| {
-        call.name == STRUCTURED_OUTPUT && call.parent_tool_call_id.is_none() && call.is_error != Some(true)
-    });
-    if let Some(call) = given {
-        return serde_json::from_str(&call.arguments).ok();
+fn object(
+    log: &YouBenchaLog,
+    frames: Option<&Path>,
+    text: Option<&str>,
+) -> Result<Option<Value>, GradeError> {
+    let mut given = None;
+    for_each_call(log, frames, &mut |call| {
+        let is_own = call.name == STRUCTURED_OUTPUT && call.parent_tool_call_id.is_none();
+        if is_own && call.is_error != Some(true) {
+            given = Some(call.arguments.clone());
+        }
+    })?;
+    if let Some(arguments) = given {
+        return Ok(serde_json::from_str(&arguments).ok());
     }
-    let text = text?;
+    let Some(text) = text else { return Ok(None) };
     let inner = text.strip_prefix("```json").or_else(|| text.strip_prefix("```")).unwrap_or(text);
-    serde_json::from_str(inner.strip_suffix("```").unwrap_or(inner).trim()).ok()
+    Ok(serde_json::from_str(inner.strip_suffix("```").unwrap_or(inner).trim()).ok())
 }
 
 /// Compares JSON values; numbers are equal by value, so that `1` equals `1.0`.
@@ -285,7 +295,7 @@ mod tests {
     }
 
     fn verdict(wanted: &AnswerCheck, log: &YouBenchaLog) -> (bool, String) {
-        let verdict = grade(wanted, log).unwrap();
+        let verdict = grade(wanted, log, None).unwrap();
         (verdict.status == EvaluatorStatus::Passed, verdict.message)
     }
 

@@ -11,13 +11,14 @@ use async_trait::async_trait;
 use regex::Regex;
 use serde_json::Value;
 
-use super::program::{ProgramExit, ProgramOutput, TreeProgram, inside};
+use super::failures;
+use super::program::{ProgramExit, ProgramOutput, TreeProgram, inside, path_from_root};
 use super::protect::ChangePolicy;
 use super::test_report::{self, ReportFormat, TestResult, TestStatus};
 use super::tree::{self, GradingTree, HiddenFile, TreeOptions, blocking, list_ids};
 use super::{
-    Artifact, Assertion, Evaluator, EvaluatorContext, FOLDER, GradeError, GradedCode, Subject, Verdict,
-    into_config,
+    Artifact, Assertion, Evaluator, EvaluatorContext, EvaluatorStatus, FOLDER, GradeError, GradedCode,
+    GraderEnv, PreflightError, Subject, Verdict, into_config,
 };
 use yb_case::config_reader::{number, one_or_more};
 use yb_case::files::relative;
@@ -25,7 +26,7 @@ use yb_case::format::Format;
 use yb_case::shape::{
     ENVIRONMENT, Field, GLOBS, Kind, MILLISECONDS, ONE_OR_MORE, Object, RELATIVE_PATH, TEXT,
 };
-use yb_case::{ConfigReader, EnvVar, EvaluatorConfig, EvaluatorInput, EvaluatorSpec};
+use yb_case::{ConfigReader, EnvVar, EvaluatorConfig, EvaluatorInput, EvaluatorSpec, required_program};
 use yb_repo::{read_inside, remove_tree};
 use yb_yaml::diagnostic::quoted;
 use yb_yaml::{Node, Value as Yaml};
@@ -339,6 +340,14 @@ impl Evaluator for CommandCheck {
         self.timeout.unwrap_or(default)
     }
 
+    fn check(&self, env: &GraderEnv) -> Result<(), PreflightError> {
+        let program = match &self.program {
+            Program::Argv(argv) => argv.first().map(String::as_str),
+            Program::Shell(line) => required_program(line),
+        };
+        program.map_or(Ok(()), |program| env.check_program(program, &self.env))
+    }
+
     async fn evaluate(&self, subject: &Subject, context: &EvaluatorContext) -> Result<Verdict, GradeError> {
         if subject.grader_env.cancel.is_cancelled() {
             return Err(GradeError::other("cancelled"));
@@ -381,17 +390,11 @@ impl CommandCheck {
         let report = self.report.as_ref().and_then(|report| report.file.as_deref());
         let metrics = self.metrics.iter().filter_map(|(_, metric)| metric.file.as_deref());
         for file in report.into_iter().chain(metrics) {
-            if let Some(path) = inside(root, &self.path_from_root(file)) {
+            if let Some(path) = inside(root, &path_from_root(self.working_dir.as_deref(), file)) {
                 remove_tree(&path).map_err(GradeError::io(&path))?;
             }
         }
         Ok(())
-    }
-
-    /// Returns the path of a file from the root of the tree.
-    fn path_from_root(&self, file: &str) -> PathBuf {
-        let file = file.trim_start_matches("./");
-        self.working_dir.as_ref().map_or_else(|| PathBuf::from(file), |folder| folder.join(file))
     }
 
     async fn run(
@@ -452,13 +455,24 @@ impl CommandCheck {
         if let ProgramExit::Code(code) = output.exit {
             verdict = verdict.metric("exit_code", code);
         }
+        if verdict.status == EvaluatorStatus::Failed {
+            verdict.failures = failures::of_tests(tests.as_deref().unwrap_or_default(), root);
+            // Without a report, or with names only, the output has to tell why.
+            if verdict.failures.iter().all(|failure| failure.lines.is_empty()) {
+                verdict.failures.extend(failures::of_output(None, &output.combined, root));
+            }
+        }
         if let Some(tests) = tests {
             let count = |status| tests.iter().filter(|test| test.status == status).count();
             let (passed, failed) = (count(TestStatus::Passed), count(TestStatus::Failed));
             let noun = if passed == 1 { "test" } else { "tests" };
             summary.push_str(&format!(", {passed} {noun} passed, {failed} failed"));
             let names = tests.iter().filter(|test| test.status == TestStatus::Failed).take(MAX_LISTED);
-            let names: Vec<Value> = names.map(|test| test.id.clone().into()).collect();
+            let names: Vec<&str> = names.map(|test| test.id.as_str()).collect();
+            // A list of expected tests is followed by those that did not pass.
+            if failed > 0 && !matches!(self.tests, Some(ExpectedTests::Ids(_))) {
+                summary.push_str(&format!(": {}", list_ids(&names)));
+            }
             verdict = verdict
                 .metric("tests_passed", passed)
                 .metric("tests_failed", failed)
@@ -561,7 +575,7 @@ impl CommandCheck {
 
     /// Reads a file that the command wrote, without following links.
     fn read_file(&self, file: &str, root: &Path) -> Result<Option<Vec<u8>>, GradeError> {
-        let path = self.path_from_root(file);
+        let path = path_from_root(self.working_dir.as_deref(), file);
         // A file that the command made unreadable counts as absent.
         match read_inside(root, &path, MAX_FILE_BYTES) {
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(None),

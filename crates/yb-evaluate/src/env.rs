@@ -5,10 +5,10 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use yb_supervise::{Command, Launch, Network, OutputMode, Sandbox, SandboxKind};
+use yb_supervise::{Command, Launch, Network, OutputMode, Sandbox, SandboxKind, find_program};
 
-use super::{GradeError, GraderEnv};
-use yb_agents::{Environment, Host, Places, base_view, limit, secrets_of};
+use super::{GradeError, GraderEnv, PreflightError};
+use yb_agents::{Environment, Host, Places, ProcessRole, base_view, limit, secrets_of};
 use yb_case::{EnvVar, with_environment};
 
 /// The limit for output in memory.
@@ -83,28 +83,13 @@ impl GraderEnv {
         for (name, value) in options.secrets.iter().chain(&from_case) {
             command = command.secret(name, value.clone());
         }
-        Ok(match &self.shim {
-            Some(shim) => command.shim(shim),
+        if let Some(shim) = &self.shim {
+            command = command.shim(shim);
+        }
+        Ok(match &self.start_recorder {
+            Some(recorder) => recorder.attach(ProcessRole::Evaluator, command),
             None => command,
         })
-    }
-
-    /// Runs `true` in the same sandbox: otherwise a sandbox that can't be set up would look like a failed command.
-    pub(crate) async fn probe_sandbox(&self, options: &CommandOptions<'_>) -> Result<(), GradeError> {
-        if self.isolation.kind().is_none() {
-            return Ok(());
-        }
-        let (log, env) = (options.private.join("try-out.log"), options.env.clone());
-        let report = self.command("true".as_ref(), &CommandOptions { log, env, ..*options })?.run().await;
-        if report.success() {
-            return Ok(());
-        }
-        let output = report.output.captured().map(|output| output.text().text.trim().to_owned());
-        let output = output.unwrap_or_default();
-        Err(GradeError::other(format!(
-            "failed to set up the sandbox of the evaluator: {}: {output}",
-            report.end
-        )))
     }
 
     /// Returns the host's PATH without relative directories, which would be looked up in the tree.
@@ -112,6 +97,19 @@ impl GraderEnv {
         let path = self.env.get("PATH").cloned().unwrap_or_default();
         let absolute = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
         std::env::join_paths(absolute).unwrap_or_default()
+    }
+
+    /// Checks that a program of the host exists. One in the tree is the agent's to make, and a case may set another PATH.
+    pub(crate) fn check_program(&self, program: &str, env: &[EnvVar]) -> Result<(), PreflightError> {
+        let path = Path::new(program);
+        let exists = if path.is_absolute() {
+            path.is_file()
+        } else {
+            path.components().count() > 1
+                || env.iter().any(|variable| variable.name == "PATH")
+                || find_program(program, self.search_path()).is_some()
+        };
+        if exists { Ok(()) } else { Err(PreflightError::NoProgram { program: program.to_owned() }) }
     }
 
     /// Returns the variables that a case names, with their values.

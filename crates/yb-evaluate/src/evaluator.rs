@@ -95,6 +95,12 @@ pub fn is_supported(evaluator: &ConfiguredEvaluator) -> bool {
     evaluator_of(evaluator).is_some()
 }
 
+/// Returns whether an evaluator calls a model, which costs money.
+#[must_use]
+pub fn calls_a_model(evaluator: &ConfiguredEvaluator) -> bool {
+    evaluator_of(evaluator).is_some_and(|evaluator| evaluator.awaits_a_service())
+}
+
 /// Returns whether any of the evaluators needs a checkout of the end tree.
 #[must_use]
 pub fn needs_tree(evaluators: &[ConfiguredEvaluator]) -> bool {
@@ -188,6 +194,12 @@ pub enum PreflightError {
     NoVariable {
         /// The name of the variable.
         name: String,
+    },
+    /// It runs a program that is not installed.
+    #[error("program not found: `{program}`")]
+    NoProgram {
+        /// The name or path of the program.
+        program: String,
     },
     /// It needs a program that is not installed or not authenticated.
     #[error("{message}")]

@@ -95,7 +95,7 @@ async fn compare(
     }
     let mut files = Vec::with_capacity(sides.len());
     let mut pending: Vec<(usize, TreeFile, TreeFile)> = Vec::new();
-    for (path, sides) in sides {
+    for (path, sides) in sides.into_iter().filter(|(path, _)| !subject.is_laid_down(path)) {
         let (similarity, status) = match sides {
             (Some(one), Some(two)) if one.id == two.id && one.is_link() == two.is_link() => (1.0, "matched"),
             (Some(one), Some(two)) => {

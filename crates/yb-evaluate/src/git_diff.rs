@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
+use super::tree::list_ids;
 use super::{Artifact, Assertion, Evaluator, EvaluatorContext, GradeError, Subject, Verdict, into_config};
 use yb_case::shape::{COUNT, Field, GLOBS, Kind, NON_NEGATIVE, Object, TEXT};
 use yb_case::{ConfigReader, EvaluatorConfig, EvaluatorInput, EvaluatorSpec};
@@ -135,7 +136,12 @@ fn measure(limits: &GitDiff, diff: &Diff) -> Verdict {
         format!("✓ {counts}")
     } else {
         let messages: Vec<&str> = violations.iter().filter_map(Value::as_str).collect();
-        format!("✗ {counts} | Violations: {}", messages.join("; "))
+        // The largest changes first, for limits of lines.
+        let mut files: Vec<&FileChange> = diff.files.iter().collect();
+        files.sort_by_key(|file| std::cmp::Reverse(file.changes()));
+        let paths: Vec<String> = files.iter().map(|file| file.display_path()).collect();
+        let paths = list_ids(&paths.iter().map(String::as_str).collect::<Vec<_>>());
+        format!("✗ {counts}: {paths} | Violations: {}", messages.join("; "))
     };
     if !violations.is_empty() {
         verdict = verdict.metric("violations", violations);
@@ -240,7 +246,7 @@ mod tests {
         };
         let result = measure(&limits, &diff(&[("a", 3, 1), ("b", 4, 0)]));
         assert_eq!(result.status, EvaluatorStatus::Failed);
-        let expected = "✗ 2 files changed (+7/-1 lines) | Violations: files_changed (2) exceeds max_files_changed (1); \
+        let expected = "✗ 2 files changed (+7/-1 lines): `a`, `b` | Violations: files_changed (2) exceeds max_files_changed (1); \
                         change_entropy (1.00) below min_change_entropy (2)";
         assert_eq!(result.message, expected);
         assert_eq!(result.assertions["max_lines_added"], 7);

@@ -1,7 +1,7 @@
 //! Runs the evaluators of a case concurrently, each with its own timeout and isolated from panics of the others.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
@@ -29,7 +29,6 @@ pub struct GradeOptions {
 
 /// How long after its timeout an evaluator is aborted, so that it can report the timeout itself.
 const GRACE_PERIOD: Duration = Duration::from_secs(10);
-const TICK: Duration = Duration::from_millis(200);
 
 /// Runs all evaluators and writes their verdicts; the results are in the order of the case.
 ///
@@ -100,7 +99,7 @@ async fn run_one(
     subject: &Subject,
     context: &EvaluatorContext,
 ) -> (Verdict, Duration) {
-    let started = Instant::now();
+    let started = subject.grader_env.pause.stopwatch();
     let Some(evaluator) = evaluator_of(configured) else {
         return (Verdict::skipped(format!("unknown evaluator: `{}`", configured.name)), started.elapsed());
     };
@@ -139,15 +138,12 @@ fn ungradable(message: &str) -> Verdict {
     Verdict { message: format!("✗ {message}"), ..Verdict::from_checks(vec![check]) }
 }
 
-/// Waits until a limit has elapsed. Time during which grading is suspended does not count.
+/// Waits until a limit has elapsed; 0 means no limit. Time during which grading is suspended does not count.
 async fn elapsed(limit: Duration, pause: &PauseSwitch) {
-    let mut waited = Duration::ZERO;
-    while limit.is_zero() || waited < limit {
-        tokio::time::sleep(TICK).await;
-        if !pause.is_paused() {
-            waited += TICK;
-        }
+    if limit.is_zero() {
+        std::future::pending::<()>().await;
     }
+    pause.sleep(limit).await;
 }
 
 /// Returns the outcome of a trial by its verdicts alone. A skipped evaluator never lets a trial pass, but a failed one decides

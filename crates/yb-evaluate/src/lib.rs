@@ -6,6 +6,7 @@
 //! Grading does not need the workspace of the trial: a [`Subject`] is made from the run's `objects.git` and the agent's
 //! log, and the same subject gives byte-identical [`Verdict`]s. Durations are kept apart, in [`EvaluatorResult`].
 
+mod activation;
 mod agentic_judge;
 mod answer;
 mod budget;
@@ -13,6 +14,7 @@ mod command;
 mod env;
 mod evaluator;
 mod expected_diff;
+mod failures;
 mod files;
 #[cfg(test)]
 mod fixtures;
@@ -23,6 +25,7 @@ mod prepare;
 mod probe;
 mod program;
 mod protect;
+mod recorded_calls;
 mod registry;
 mod runner_rules;
 mod shadow;
@@ -33,7 +36,8 @@ mod trajectory;
 mod tree;
 
 pub use evaluator::{
-    Evaluator, GradeError, PreflightError, check, check_availability, into_config, is_supported, needs_tree,
+    Evaluator, GradeError, PreflightError, calls_a_model, check, check_availability, into_config,
+    is_supported, needs_tree,
 };
 pub use git_diff::PATCH_FILE;
 pub use grade::{GradeOptions, grade, outcome};
@@ -41,5 +45,6 @@ pub use prepare::{Preparation, prepare};
 pub use registry::builtin_evaluators;
 pub use subject::{EvaluatorContext, FOLDER, GraderEnv, Subject, VERDICT_FILE};
 pub use yb_model::verdict::{
-    Artifact, Assertion, EvaluatorError, EvaluatorResult, EvaluatorStatus, GradedCode, Trust, Verdict,
+    Artifact, Assertion, EvaluatorError, EvaluatorResult, EvaluatorStatus, Failure, GradedCode, Trust,
+    Verdict,
 };

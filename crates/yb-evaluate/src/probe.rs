@@ -17,12 +17,13 @@ use yb_supervise::Stdin;
 
 use self::http::Request;
 use self::outputs::{ExpectedOutput, Mismatch};
-use super::program::{ProgramExit, TreeProgram, inside};
+use super::failures::{self, MAX_FAILURES};
+use super::program::{ProgramExit, ProgramOutput, TreeProgram, inside, path_from_root};
 use super::protect::ChangePolicy;
 use super::tree::{self, TreeOptions, blocking};
 use super::{
-    Artifact, Assertion, Evaluator, EvaluatorContext, FOLDER, GradeError, GradedCode, Subject, Verdict,
-    into_config,
+    Artifact, Assertion, Evaluator, EvaluatorContext, FOLDER, GradeError, GradedCode, GraderEnv,
+    PreflightError, Subject, Verdict, into_config,
 };
 use yb_case::config_reader::one_or_more;
 use yb_case::files::relative;
@@ -254,6 +255,11 @@ impl Evaluator for ProbeCheck {
         self.timeout.saturating_mul(u32::try_from(self.probes.len()).unwrap_or(u32::MAX))
     }
 
+    fn check(&self, env: &GraderEnv) -> Result<(), PreflightError> {
+        let mut programs = self.probes.iter().filter_map(|probe| probe.argv.first());
+        programs.try_for_each(|program| env.check_program(program, &self.env))
+    }
+
     async fn evaluate(&self, subject: &Subject, context: &EvaluatorContext) -> Result<Verdict, GradeError> {
         let scratch = &context.scratch;
         std::fs::create_dir_all(scratch).map_err(GradeError::io(scratch))?;
@@ -263,7 +269,7 @@ impl Evaluator for ProbeCheck {
             ..ChangePolicy::default()
         };
         let tree = tree::check_out(subject, &root, TreeOptions { hidden: &[], policy }).await?;
-        let mut checks = Vec::new();
+        let (mut checks, mut failed) = (Vec::new(), Vec::new());
         for (at, probe) in self.probes.iter().enumerate() {
             if subject.grader_env.cancel.is_cancelled() {
                 return Err(GradeError::other("cancelled"));
@@ -292,7 +298,11 @@ impl Evaluator for ProbeCheck {
                 log: context.artifact_dir().join(log_name(at)),
             };
             checks.push(if probe.requests.is_empty() {
-                self.probe_output(subject, probe, &program).await?
+                let (check, output) = self.probe_output(subject, probe, &program).await?;
+                if !check.passed && failed.len() < MAX_FAILURES {
+                    failed.extend(failures::of_output(Some(&probe.name), &output.combined, &root));
+                }
+                check
             } else {
                 let mismatches = http::probe(subject, &probe.requests, &program).await?;
                 probe.check(&mismatches, Value::Null, Value::Null)
@@ -301,6 +311,7 @@ impl Evaluator for ProbeCheck {
         let total = checks.len();
         let mut verdict = Verdict::from_checks(checks);
         verdict.graded_code = Some(GradedCode::Probe);
+        verdict.failures = failed;
         let passed = total - verdict.failed_checks().count();
         let mut summary = format!("{passed} of {total} probes passed");
         verdict = tree.describe(verdict, &mut summary);
@@ -319,22 +330,17 @@ impl Evaluator for ProbeCheck {
 }
 
 impl ProbeCheck {
-    fn path_from_root(&self, file: &str) -> PathBuf {
-        let file = file.trim_start_matches("./");
-        self.working_dir.as_ref().map_or_else(|| PathBuf::from(file), |folder| folder.join(file))
-    }
-
     /// Writes the input files of a probe, and removes the files that it has to write.
     fn place_files(&self, at: usize, root: &Path) -> Result<(), GradeError> {
         let Some(probe) = self.probes.get(at) else { return Ok(()) };
         for (file, _) in &probe.expect.files {
-            if let Some(path) = inside(root, &self.path_from_root(file)) {
+            if let Some(path) = inside(root, &path_from_root(self.working_dir.as_deref(), file)) {
                 remove_tree(&path).map_err(GradeError::io(&path))?;
             }
         }
         let mut known = HashSet::new();
         for (file, content) in &probe.files {
-            let path = self.path_from_root(file);
+            let path = path_from_root(self.working_dir.as_deref(), file);
             write_entry(root, &path, 0o100_644, content, &mut known)
                 .map_err(GradeError::io(root.join(&path)))?;
         }
@@ -347,7 +353,7 @@ impl ProbeCheck {
         subject: &Subject,
         probe: &Probe,
         program: &TreeProgram<'_>,
-    ) -> Result<Assertion, GradeError> {
+    ) -> Result<(Assertion, ProgramOutput), GradeError> {
         let stdin = probe.stdin.clone();
         let output = program
             .run(subject, |command| match stdin {
@@ -360,7 +366,8 @@ impl ProbeCheck {
         let mismatches = blocking(move || {
             let read = |file: &str| {
                 // A file that the program made unreadable counts as absent.
-                read_inside(&root, &check.path_from_root(file), MAX_FILE_BYTES as u64).unwrap_or_default()
+                read_inside(&root, &path_from_root(check.working_dir.as_deref(), file), MAX_FILE_BYTES as u64)
+                    .unwrap_or_default()
             };
             expect.compare(&compared, read)
         })
@@ -370,7 +377,7 @@ impl ProbeCheck {
             ProgramExit::Other(text) => json!(text),
         };
         let actual = json!({ "exit": exit, "stdout": outputs::shown(&output.stdout) });
-        Ok(probe.check(&mismatches, actual, probe.expect.describe()))
+        Ok((probe.check(&mismatches, actual, probe.expect.describe()), output))
     }
 }
 

@@ -74,7 +74,7 @@ impl TreeProgram<'_> {
         }
     }
 
-    /// Prepares the program, and checks that the sandbox works.
+    /// Prepares the program. A sandbox that can't be set up fails to start; no exit code stands for that.
     pub(crate) async fn prepare(&self, subject: &Subject) -> Result<PreparedProgram, GradeError> {
         let not_started = |text: String| Ok(PreparedProgram::NotStarted(ProgramOutput::not_started(text)));
         let root = self.root;
@@ -112,7 +112,6 @@ impl TreeProgram<'_> {
             secrets: &subject.secrets,
             log: self.log.clone(),
         };
-        subject.grader_env.probe_sandbox(&options).await?;
         let command =
             subject.grader_env.command(program.as_os_str(), &options)?.current_dir(&folder).args(args);
         Ok(PreparedProgram::Command { command: Box::new(command), on_host })
@@ -131,6 +130,12 @@ impl TreeProgram<'_> {
                 | SpawnError::BadFormat { .. }
                 | SpawnError::CwdMissing { .. }),
             ) => ProgramExit::Other(without_root(&error.to_string(), self.root)),
+            // A script of the tree whose interpreter is not in the sandbox: the agent can cause that.
+            End::SpawnFailed(SpawnError::SandboxFailed { reason })
+                if reason.starts_with("bwrap: execvp ") =>
+            {
+                ProgramExit::Other(without_root(&reason, self.root))
+            }
             End::TimedOut { after } => ProgramExit::Other(format!("timed out after {after:?}")),
             End::OverQuota { .. } => ProgramExit::Other("exceeded its disk limit".to_owned()),
             End::OverLimit(over) => ProgramExit::Other(format!("exceeded its {} limit", over.resource)),
@@ -160,6 +165,12 @@ pub(crate) fn inside(root: &Path, path: &Path) -> Option<PathBuf> {
     // The last component may be a link that stays within the directory.
     let leads_out = at.canonicalize().is_ok_and(|real| !real.starts_with(root));
     (!leads_out).then_some(at)
+}
+
+/// Returns the path from the root of the tree of a file that is named relative to a working directory.
+pub(crate) fn path_from_root(working_dir: Option<&Path>, file: &str) -> PathBuf {
+    let file = file.trim_start_matches("./");
+    working_dir.map_or_else(|| PathBuf::from(file), |folder| folder.join(file))
 }
 
 /// Removes the `.` components of a path.

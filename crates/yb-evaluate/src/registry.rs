@@ -2,7 +2,9 @@
 
 use yb_case::EvaluatorSpecs;
 
-use super::{agentic_judge, answer, budget, command, expected_diff, files, git_diff, probe, trajectory};
+use super::{
+    activation, agentic_judge, answer, budget, command, expected_diff, files, git_diff, probe, trajectory,
+};
 
 /// Returns the evaluators that are built in, in the order in which `yb list evaluators` shows them.
 #[must_use]
@@ -14,6 +16,7 @@ pub fn builtin_evaluators() -> EvaluatorSpecs {
         .with(&probe::SPEC)
         .with(&files::SPEC)
         .with(&trajectory::SPEC)
+        .with(&activation::SPEC)
         .with(&budget::SPEC)
         .with(&answer::SPEC)
         .with(&agentic_judge::SPEC)
@@ -26,7 +29,7 @@ mod tests {
     #[test]
     fn specs_have_a_summary_and_distinct_names() {
         let specs = builtin_evaluators();
-        assert_eq!(specs.iter().count(), 9);
+        assert_eq!(specs.iter().count(), 10);
         for spec in specs.iter() {
             assert!(!spec.summary.is_empty(), "{}", spec.name);
             assert_eq!(specs.get(spec.name).map(|found| found.name), Some(spec.name));

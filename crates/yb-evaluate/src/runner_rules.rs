@@ -158,7 +158,7 @@ static GO: [Rule; 4] = [
 ];
 
 /// JUnit with Maven or Gradle.
-static JAVA: [Rule; 26] = [
+static JAVA: [Rule; 32] = [
     test("**/src/test"),
     test("**/src/integrationTest"),
     test("**/*Test.{java,kt,groovy,scala}"),
@@ -167,6 +167,12 @@ static JAVA: [Rule; 26] = [
     setting("**/junit-platform.properties", "a JUnit setting"),
     setting("**/META-INF/services/org.junit*", "a JUnit extension"),
     setting("**/org/junit", "classes in place of those of JUnit"),
+    setting("**/junit/framework", "classes in place of those of JUnit"),
+    setting("**/org/opentest4j", "classes in place of those of JUnit"),
+    setting("**/org/apiguardian", "classes in place of those of JUnit"),
+    setting("**/org/hamcrest", "classes in place of those of JUnit"),
+    setting("**/org/mockito", "classes in place of those of Mockito"),
+    setting("**/org/assertj", "classes in place of those of AssertJ"),
     setting("**/pom.xml", "a Maven setting, with plugins that run tests"),
     setting("**/.mvn", "a Maven setting"),
     setting("**/mvnw", "a program that runs tests"),
@@ -188,7 +194,7 @@ static JAVA: [Rule; 26] = [
 ];
 
 /// RSpec, PHPUnit.
-static RUBY_AND_PHP: [Rule; 12] = [
+static RUBY_AND_PHP: [Rule; 21] = [
     test("**/*_test.rb"),
     test("**/*_spec.rb"),
     test("**/spec/**/*.rb"),
@@ -198,9 +204,19 @@ static RUBY_AND_PHP: [Rule; 12] = [
     setting("**/Gemfile.lock", "a Bundler setting"),
     setting("**/.bundle", "a Bundler setting"),
     setting("**/.ruby-version", "a version manager's setting"),
+    test("**/*Test.php"),
     setting("**/phpunit.xml", "a PHPUnit setting"),
     setting("**/phpunit.xml.dist", "a PHPUnit setting"),
+    setting("**/phpunit.dist.xml", "a PHPUnit setting"),
+    // PHP searches the working directory before its library.
+    setting("**/PHPUnit", "code in place of PHPUnit's"),
+    setting("**/{DeepCopy,PharIo,SebastianBergmann,TheSeer}", "code in place of PHPUnit's"),
+    setting("**/Doctrine/Instantiator", "code in place of PHPUnit's"),
+    cache("**/.phpunit*.cache", "a cache of PHPUnit"),
     environment("**/vendor/bundle", "installed packages"),
+    environment("**/vendor/autoload.php", "installed packages"),
+    environment("**/vendor/{bin,composer}", "installed packages"),
+    environment("**/vendor/{phpunit,sebastian}", "installed packages"),
 ];
 
 /// Tests that stay if the agent added them: Rust compiles a module `tests` below `src` with the crate, which does not
@@ -393,7 +409,7 @@ mod tests {
         assert!(PathGlobs::new(ADDED_TESTS_KEPT).is_ok());
     }
 
-    /// The rules of runners that no test starts: each file would decide a test run.
+    /// Rules that no test with a real runner covers: each file would decide a test run.
     #[test]
     fn files_that_steer_a_runner_have_a_rule() {
         let check = |path: &str, kind: RuleKind| {

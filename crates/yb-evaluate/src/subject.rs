@@ -11,8 +11,8 @@ use yb_supervise::{CancellationToken, PauseSwitch};
 
 use super::{Artifact, GradeError};
 use yb_agents::trace::Trace;
-use yb_agents::{Adapters, Isolation, without_secrets};
-use yb_case::{Script, TrialLimits};
+use yb_agents::{Adapters, Isolation, StartRecorder, without_secrets};
+use yb_case::{Overlay, Script, TrialLimits};
 use yb_model::atomic_file::{Durability, write_atomic};
 use yb_model::log::YouBenchaLog;
 use yb_model::safe_name;
@@ -35,10 +35,14 @@ pub struct Subject {
     pub end: String,
     /// The id of the expected tree, or why it is missing; `None` if the case expects none.
     pub expected: Option<Result<String, String>>,
+    /// The files that case and variant laid over the start tree, which the expected tree does not have.
+    pub overlay: Overlay,
     /// The changes from the start tree to the end tree.
     pub diff: Arc<Diff>,
     /// The agent's log.
     pub log: Arc<YouBenchaLog>,
+    /// The file of the agent's frames, which has what the log leaves out.
+    pub frames: Option<PathBuf>,
     /// Secrets that must not appear in any file of the run.
     pub secrets: Arc<[(String, Vec<u8>)]>,
     /// The commands that prepare a tree for grading.
@@ -58,6 +62,12 @@ pub struct Subject {
 }
 
 impl Subject {
+    /// Returns whether a path differs from the repository only because case or variant changed it before the agent started.
+    pub(crate) fn is_laid_down(&self, path: &[u8]) -> bool {
+        self.overlay.covers(&String::from_utf8_lossy(path))
+            && self.diff.files.iter().all(|file| file.path != path)
+    }
+
     /// Lists the files of the end tree.
     ///
     /// # Errors
@@ -88,6 +98,8 @@ pub struct GraderEnv {
     pub cancel: CancellationToken,
     /// Suspends grading.
     pub pause: PauseSwitch,
+    /// Persists the record of each process before its program runs.
+    pub start_recorder: Option<StartRecorder>,
 }
 
 /// The context of one evaluator: its artifacts, its scratch directory and its timeout.

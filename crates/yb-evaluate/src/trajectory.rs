@@ -2,11 +2,14 @@
 //! that reports nothing fails.
 
 use std::collections::{BTreeMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
+use super::recorded_calls::for_each_call;
 use super::{Assertion, Evaluator, EvaluatorContext, GradeError, Subject, Trust, Verdict, into_config};
 use yb_case::config_reader::count;
 use yb_case::format::Format;
@@ -104,15 +107,77 @@ impl Evaluator for TrajectoryCheck {
     }
 
     async fn evaluate(&self, subject: &Subject, _context: &EvaluatorContext) -> Result<Verdict, GradeError> {
-        Ok(grade(self, &subject.log))
+        let (wanted, log, frames) = (self.clone(), Arc::clone(&subject.log), subject.frames.clone());
+        if log.omitted.is_none() {
+            return grade(&wanted, &log, None);
+        }
+        let graded = tokio::task::spawn_blocking(move || grade(&wanted, &log, frames.as_deref()));
+        graded.await.map_err(|error| GradeError::other(error.to_string()))?
     }
 }
 
-fn grade(wanted: &TrajectoryCheck, log: &YouBenchaLog) -> Verdict {
-    let calls = &log.tool_calls;
-    let reported = log.output.frames.is_some() || !calls.is_empty();
-    let failed = calls.iter().filter(|call| call.is_error == Some(true)).count() as u64;
-    let repeated = repeated(calls);
+/// The most names of tools in the metrics.
+const MAX_TOOLS: usize = 1000;
+/// The most different calls among which repeated ones are found.
+const MAX_DIFFERENT: usize = 1 << 18;
+
+/// What the assertions are about, counted call by call.
+#[derive(Debug, Default)]
+struct Tally {
+    total: u64,
+    failed: u64,
+    repeated: u64,
+    by_tool: BTreeMap<String, u64>,
+    /// Hashes of different calls.
+    different: HashSet<u64>,
+    /// The number of calls that match each rule.
+    matches: BTreeMap<String, u64>,
+    /// How many rules of `order` were matched.
+    in_order: usize,
+}
+
+impl Tally {
+    fn new(wanted: &TrajectoryCheck) -> Self {
+        let counted = wanted.counts.iter().map(|(rule, _)| rule);
+        let rules = wanted.tools_used.iter().chain(&wanted.tools_forbidden).chain(counted);
+        Self { matches: rules.map(|rule| (rule.clone(), 0)).collect(), ..Self::default() }
+    }
+
+    fn add(&mut self, wanted: &TrajectoryCheck, call: &ToolCallRecord) {
+        self.total += 1;
+        self.failed += u64::from(call.is_error == Some(true));
+        let mut hasher = DefaultHasher::new();
+        (&call.name, &call.arguments).hash(&mut hasher);
+        let hash = hasher.finish();
+        if self.different.contains(&hash) {
+            self.repeated += 1;
+        } else if self.different.len() < MAX_DIFFERENT {
+            self.different.insert(hash);
+        }
+        if let Some(count) = self.by_tool.get_mut(&call.name) {
+            *count += 1;
+        } else if self.by_tool.len() < MAX_TOOLS {
+            self.by_tool.insert(call.name.clone(), 1);
+        }
+        for (rule, count) in &mut self.matches {
+            *count += u64::from(matches_rule(rule, call));
+        }
+        if wanted.order.get(self.in_order).is_some_and(|rule| matches_rule(rule, call)) {
+            self.in_order += 1;
+        }
+    }
+
+    fn count(&self, rule: &str) -> u64 {
+        self.matches.get(rule).copied().unwrap_or_default()
+    }
+}
+
+fn grade(wanted: &TrajectoryCheck, log: &YouBenchaLog, frames: Option<&Path>) -> Result<Verdict, GradeError> {
+    let mut tally = Tally::new(wanted);
+    for_each_call(log, frames, &mut |call| tally.add(wanted, call))?;
+    let reported = log.output.frames.is_some() || tally.total > 0;
+    let failed = log.omitted.as_ref().map_or(tally.failed, |omitted| omitted.failed_tool_calls);
+    let (total, repeated) = (tally.total, tally.repeated);
     let denials = log.execution.permission_denials;
     let turns = log.execution.num_turns;
     let mut checks = Vec::new();
@@ -121,9 +186,14 @@ fn grade(wanted: &TrajectoryCheck, log: &YouBenchaLog) -> Verdict {
             Assertion::new("reported", false).with_message(|| "the agent reported no tool calls".to_owned()),
         );
     }
-    checks.extend(check_tools(wanted, calls));
+    if let Some(skipped @ 1..) = log.omitted.as_ref().map(|omitted| omitted.skipped_lines) {
+        checks.push(Assertion::new("readable", false).with_message(|| {
+            format!("{skipped} lines of the agent's output are too long to be read, and may have tool calls")
+        }));
+    }
+    checks.extend(check_tools(wanted, &tally));
     let limits = [
-        ("max_tool_calls", wanted.max_tool_calls, "tool calls", Some(calls.len() as u64)),
+        ("max_tool_calls", wanted.max_tool_calls, "tool calls", Some(total)),
         ("max_failed_calls", wanted.max_failed_calls, "failed calls", Some(failed)),
         ("max_repeated_calls", wanted.max_repeated_calls, "repeated calls", Some(repeated)),
         ("max_denials", wanted.max_denials, "denials", Some(denials)),
@@ -137,25 +207,21 @@ fn grade(wanted: &TrajectoryCheck, log: &YouBenchaLog) -> Verdict {
             None => format!("{what} not reported"),
         }));
     }
-    let mut by_tool: BTreeMap<&str, u64> = BTreeMap::new();
-    for call in calls {
-        *by_tool.entry(call.name.as_str()).or_default() += 1;
-    }
     let mut verdict = Verdict::from_checks(checks)
-        .metric("tool_calls", calls.len())
+        .metric("tool_calls", total)
         .metric("failed_calls", failed)
         .metric("repeated_calls", repeated)
         .metric("denials", denials)
-        .metric("by_tool", json!(by_tool));
+        .metric("by_tool", json!(tally.by_tool));
     if let Some(turns) = turns {
         verdict = verdict.metric("turns", turns);
     }
     verdict.trust = Some(Trust::SelfReported);
-    verdict.with_summary(&format!("{} tool calls, {failed} failed (self-reported)", calls.len()))
+    Ok(verdict.with_summary(&format!("{total} tool calls, {failed} failed (self-reported)")))
 }
 
-fn check_tools(wanted: &TrajectoryCheck, calls: &[ToolCallRecord]) -> Vec<Assertion> {
-    let count = |rule: &str| calls.iter().filter(|call| matches_rule(rule, call)).count() as u64;
+fn check_tools(wanted: &TrajectoryCheck, tally: &Tally) -> Vec<Assertion> {
+    let count = |rule: &str| tally.count(rule);
     let mut checks = Vec::new();
     for rule in &wanted.tools_used {
         let check = Assertion::new(format!("tools_used: {rule}"), count(rule) > 0);
@@ -167,8 +233,7 @@ fn check_tools(wanted: &TrajectoryCheck, calls: &[ToolCallRecord]) -> Vec<Assert
         checks.push(check.with_message(|| format!("forbidden tool called {}: `{rule}`", times_text(times))));
     }
     if !wanted.order.is_empty() {
-        let mut left = calls.iter();
-        let missing = wanted.order.iter().find(|rule| !left.any(|call| matches_rule(rule, call)));
+        let missing = wanted.order.get(tally.in_order);
         let check = Assertion::new("order", missing.is_none()).with_values(Value::Null, wanted.order.clone());
         checks.push(check.with_message(|| {
             let rule = missing.map(String::as_str).unwrap_or_default();
@@ -187,12 +252,6 @@ fn check_tools(wanted: &TrajectoryCheck, calls: &[ToolCallRecord]) -> Vec<Assert
 
 fn times_text(times: u64) -> String {
     if times == 1 { "once".to_owned() } else { format!("{times} times") }
-}
-
-/// Counts the calls with the same tool and arguments as an earlier one.
-fn repeated(calls: &[ToolCallRecord]) -> u64 {
-    let mut seen = HashSet::new();
-    calls.iter().filter(|call| !seen.insert((call.name.as_str(), call.arguments.as_str()))).count() as u64
 }
 
 /// Returns whether a call matches a rule: `Bash`, `mcp__*`, or `Bash(git push*)`, whose second part must match any string in
@@ -236,6 +295,7 @@ mod tests {
     use super::*;
     use crate::EvaluatorStatus;
     use crate::fixtures::{call, log};
+    use yb_model::log::Omitted;
 
     fn log_with_calls() -> YouBenchaLog {
         let mut log = log();
@@ -281,7 +341,7 @@ mod tests {
             max_turns: Some(4),
             ..TrajectoryCheck::default()
         };
-        let verdict = grade(&wanted, &log_with_calls());
+        let verdict = grade(&wanted, &log_with_calls(), None).unwrap();
         assert_eq!(verdict.status, EvaluatorStatus::Passed, "{}", verdict.message);
         assert_eq!(verdict.trust, Some(Trust::SelfReported));
         assert_eq!(verdict.metrics["by_tool"]["Bash"], 2);
@@ -291,7 +351,7 @@ mod tests {
             max_failed_calls: Some(0),
             ..TrajectoryCheck::default()
         };
-        let verdict = grade(&wanted, &log_with_calls());
+        let verdict = grade(&wanted, &log_with_calls(), None).unwrap();
         assert_eq!(
             verdict.message,
             "✗ 5 tool calls, 1 failed (self-reported) | forbidden tool called 2 times: `Bash(git status)`; \
@@ -303,7 +363,50 @@ mod tests {
     fn agent_that_reports_nothing_fails() {
         let wanted =
             TrajectoryCheck { tools_forbidden: vec!["WebFetch".to_owned()], ..TrajectoryCheck::default() };
-        assert_eq!(grade(&wanted, &log()).status, EvaluatorStatus::Failed);
-        assert_eq!(grade(&wanted, &log_with_calls()).status, EvaluatorStatus::Passed);
+        assert_eq!(grade(&wanted, &log(), None).unwrap().status, EvaluatorStatus::Failed);
+        assert_eq!(grade(&wanted, &log_with_calls(), None).unwrap().status, EvaluatorStatus::Passed);
+    }
+
+    #[test]
+    fn calls_that_the_log_leaves_out_are_graded_from_the_frames() {
+        let dir = tempfile::tempdir().unwrap();
+        let frames = dir.path().join("frames.jsonl");
+        let name = |n: usize| if n == 2500 { "Forbidden" } else { "Bash" };
+        let lines = (0..5000).map(|n| {
+            let call = json!({"type": "tool_use", "id": format!("t{n}"), "name": name(n), "input": {"command": format!("step {n}")}});
+            format!("{}\n", json!({"type": "assistant", "message": {"id": format!("m{n}"), "content": [call]}}))
+        });
+        std::fs::write(&frames, lines.collect::<String>()).unwrap();
+        let mut log = log();
+        log.agent.name = "claude-code".to_owned();
+        log.output.frames = Some("frames.jsonl".to_owned());
+        let kept = (0..10).chain(4990..5000);
+        log.tool_calls =
+            kept.map(|n| call(name(n), &json!({"command": format!("step {n}")}).to_string(), None)).collect();
+        let wanted = TrajectoryCheck {
+            tools_forbidden: vec!["Forbidden".to_owned()],
+            order: vec!["Bash(step 3)".to_owned(), "Forbidden".to_owned(), "Bash(step 4999)".to_owned()],
+            counts: vec![("Bash".to_owned(), CallCount { min: Some(4999), max: Some(4999) })],
+            max_repeated_calls: Some(0),
+            ..TrajectoryCheck::default()
+        };
+        let failed = |log: &YouBenchaLog| {
+            let verdict = grade(&wanted, log, Some(&frames)).unwrap();
+            verdict
+                .checks
+                .iter()
+                .filter(|check| !check.passed)
+                .map(|check| check.name.clone())
+                .collect::<Vec<_>>()
+        };
+        log.omitted = Some(Omitted { tool_calls: 4980, tool_calls_before: 10, ..Omitted::default() });
+        assert_eq!(failed(&log), ["tools_forbidden: Forbidden"]);
+        assert!(grade(&wanted, &log, None).is_err(), "without frames nothing is known");
+        log.omitted = Some(Omitted { tool_calls: 4981, tool_calls_before: 10, ..Omitted::default() });
+        assert!(grade(&wanted, &log, Some(&dir.path().join("none"))).is_err());
+        // What can't be read may be anything.
+        log.omitted =
+            Some(Omitted { tool_calls: 4980, tool_calls_before: 10, skipped_lines: 1, ..Omitted::default() });
+        assert_eq!(failed(&log), ["readable", "tools_forbidden: Forbidden"]);
     }
 }

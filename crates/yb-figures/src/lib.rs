@@ -89,6 +89,12 @@ pub fn points(share: f64) -> String {
     format!("{} pp", signed_points(share))
 }
 
+/// Formats a p-value: `0.012`, `< 0.001`.
+#[must_use]
+pub fn p_value(value: f64) -> String {
+    if value < 0.001 { "< 0.001".to_owned() } else { format!("{value:.3}") }
+}
+
 /// Formats an interval of differences of shares in percentage points: `-6.1 to +2.0 pp`.
 #[must_use]
 pub fn points_range(lower: f64, upper: f64) -> String {
@@ -199,6 +205,16 @@ pub fn pad_end(text: &str, columns: usize) -> String {
 #[must_use]
 pub fn pad_start(text: &str, columns: usize) -> String {
     format!("{}{text}", " ".repeat(columns.saturating_sub(width(text))))
+}
+
+/// Quotes a word for a POSIX shell, if it needs it.
+#[must_use]
+pub fn shell_word(word: &str) -> String {
+    let safe = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(safe) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

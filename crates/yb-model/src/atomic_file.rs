@@ -28,7 +28,23 @@ pub fn temporary_sibling(path: &Path) -> PathBuf {
 /// # Errors
 /// When the file can't be written or renamed.
 pub fn write_atomic(path: &Path, content: &[u8], durability: Durability) -> io::Result<()> {
-    write(path, content, durability, 0o666)
+    write(path, durability, 0o666, |file| file.write_all(content))
+}
+
+/// Replaces a file like [`write_atomic`], with what a function writes. Its content need not be in memory.
+///
+/// # Errors
+/// When the function fails, or the file can't be written or renamed.
+pub fn write_atomic_with(
+    path: &Path,
+    durability: Durability,
+    content: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+) -> io::Result<()> {
+    write(path, durability, 0o666, |file| {
+        let mut buffered = io::BufWriter::with_capacity(64 << 10, file);
+        content(&mut buffered)?;
+        buffered.flush()
+    })
 }
 
 /// Replaces a file like [`write_atomic`]; a new file can be read by its owner only.
@@ -36,7 +52,7 @@ pub fn write_atomic(path: &Path, content: &[u8], durability: Durability) -> io::
 /// # Errors
 /// When the file can't be written or renamed.
 pub fn write_private(path: &Path, content: &[u8], durability: Durability) -> io::Result<()> {
-    write(path, content, durability, 0o600)
+    write(path, durability, 0o600, |file| file.write_all(content))
 }
 
 /// Creates a directory, with its parents, that only its owner can enter.
@@ -51,7 +67,12 @@ pub fn create_private_dir(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-fn write(path: &Path, content: &[u8], durability: Durability, mode: u32) -> io::Result<()> {
+fn write(
+    path: &Path,
+    durability: Durability,
+    mode: u32,
+    content: impl FnOnce(&mut fs::File) -> io::Result<()>,
+) -> io::Result<()> {
     let temporary = temporary_sibling(path);
     let written = || {
         let mut options = fs::File::options();
@@ -65,7 +86,7 @@ fn write(path: &Path, content: &[u8], durability: Durability, mode: u32) -> io::
         if let Ok(existing) = fs::metadata(path) {
             file.set_permissions(existing.permissions())?;
         }
-        file.write_all(content)?;
+        content(&mut file)?;
         if durability == Durability::Synced {
             file.sync_data()?;
         }

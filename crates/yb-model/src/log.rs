@@ -12,11 +12,12 @@ use serde::{Deserialize, Serialize};
 pub use file::{FILE_NAME, LogFileError};
 pub use parts::{
     AgentInfo, Environment, ErrorRecord, Execution, ExecutionStatus, FunctionCall, LogMessage,
-    MessageToolCall, ModelInfo, ModelSource, ModelUsage, OutputFiles, RefusedConnection, Role, StdinContent,
-    ToolCallRecord, Usage, UsageSource,
+    MessageToolCall, ModelInfo, ModelSource, ModelUsage, Omitted, OutputFiles, RefusedConnection, Role,
+    StdinContent, ToolCallRecord, Usage, UsageSource,
 };
 
 use crate::outcome::Outcome;
+use crate::wiring::AddOnRecord;
 
 /// The version that readers of the original format require.
 const VERSION: &str = "1.0.0";
@@ -52,6 +53,9 @@ pub struct YouBenchaLog {
     pub errors: Vec<ErrorRecord>,
     /// Deviations from the request that are not errors.
     pub warnings: Vec<String>,
+    /// The plugins, skills, MCP servers, agents and instructions that the case declares; absent without any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub add_ons: Vec<AddOnRecord>,
     /// The machine that the agent ran on.
     pub environment: Environment,
     /// The files with the agent's output.
@@ -59,6 +63,9 @@ pub struct YouBenchaLog {
     /// The outcome of the trial, if the execution decides it; absent if the evaluators do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
+    /// The messages and tool calls that are only in the file of frames, because of their size; absent if the log has all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub omitted: Option<Omitted>,
 }
 
 /// The contents of a log, without duplicated fields.
@@ -86,6 +93,8 @@ pub struct LogParts {
     pub output: OutputFiles,
     /// The outcome of the trial, if the execution decides it.
     pub outcome: Option<Outcome>,
+    /// What the log leaves out.
+    pub omitted: Option<Omitted>,
 }
 
 impl YouBenchaLog {
@@ -105,9 +114,11 @@ impl YouBenchaLog {
             usage: parts.usage,
             errors: parts.errors,
             warnings: parts.warnings,
+            add_ons: Vec::new(),
             environment: parts.environment,
             output: parts.output,
             outcome: parts.outcome,
+            omitted: parts.omitted,
         }
     }
 

@@ -17,7 +17,7 @@ pub enum Outcome {
     AgentError,
     /// The agent exceeded its time limit.
     Timeout,
-    /// The agent exceeded its budget.
+    /// The agent exceeded its own budget.
     Budget,
     /// The agent exceeded its disk quota.
     OverQuota,
@@ -33,7 +33,9 @@ pub enum Outcome {
     Unauthenticated,
     /// A replay received a request that is not on its tape.
     Diverged,
-    /// The trial was cancelled.
+    /// A plugin, skill, MCP server, agent or instruction file of the case did not load.
+    Miswired,
+    /// The trial was cancelled by an interrupt or by the cost limit of its run; it is still to do.
     Cancelled,
 }
 
@@ -65,7 +67,7 @@ pub enum Retry {
 
 impl Outcome {
     /// All outcomes.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Passed,
         Self::Failed,
         Self::AgentError,
@@ -78,6 +80,7 @@ impl Outcome {
         Self::RateLimited,
         Self::Unauthenticated,
         Self::Diverged,
+        Self::Miswired,
         Self::Cancelled,
     ];
 
@@ -97,6 +100,7 @@ impl Outcome {
             Self::RateLimited => "rate_limited",
             Self::Unauthenticated => "unauthenticated",
             Self::Diverged => "diverged",
+            Self::Miswired => "miswired",
             Self::Cancelled => "cancelled",
         }
     }
@@ -113,9 +117,12 @@ impl Outcome {
             | Self::OverQuota
             | Self::Cheating => PassCredit::Zero,
             Self::GraderError => PassCredit::Unknown,
-            Self::Infra | Self::RateLimited | Self::Unauthenticated | Self::Diverged | Self::Cancelled => {
-                PassCredit::Excluded
-            }
+            Self::Infra
+            | Self::RateLimited
+            | Self::Unauthenticated
+            | Self::Diverged
+            | Self::Miswired
+            | Self::Cancelled => PassCredit::Excluded,
         }
     }
 
@@ -136,7 +143,7 @@ impl Outcome {
         match self {
             Self::Passed => 0,
             Self::Unauthenticated => 3,
-            Self::Infra | Self::RateLimited => 4,
+            Self::Infra | Self::RateLimited | Self::Miswired => 4,
             Self::GraderError | Self::Diverged => 5,
             Self::Cancelled => 130,
             _ => 1,
@@ -175,6 +182,7 @@ mod tests {
                 ("rate_limited", Excluded, Bounded, 4),
                 ("unauthenticated", Excluded, No, 3),
                 ("diverged", Excluded, No, 5),
+                ("miswired", Excluded, No, 4),
                 ("cancelled", Excluded, OnResume, 130),
             ]
         );

@@ -104,6 +104,16 @@ impl Assertion {
     }
 }
 
+/// What a runner printed about a failure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The id of the failed test; absent for the end of the output of a command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test: Option<String>,
+    /// The lines, in which times, addresses and directories of the machine are replaced.
+    pub lines: Vec<String>,
+}
+
 /// Why an evaluator could not decide.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvaluatorError {
@@ -145,6 +155,9 @@ pub struct Verdict {
     pub assertions: Map<String, Value>,
     /// All checks, with scores and thresholds.
     pub checks: Vec<Assertion>,
+    /// What the runner printed, if it failed. The graded code may have printed it too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<Failure>,
     /// The files that it wrote to the artifacts.
     pub artifacts: Vec<Artifact>,
     /// The source of the data, unless it is our own measurement.
@@ -176,6 +189,7 @@ impl Verdict {
             message: String::new(),
             assertions: wanted.map(|check| (check.name.clone(), check.wanted.clone())).collect(),
             checks,
+            failures: Vec::new(),
             artifacts: Vec::new(),
             trust: None,
             graded_code: None,
@@ -237,6 +251,9 @@ impl Verdict {
             clean(&mut check.name);
             check.message.iter_mut().for_each(clean);
             secrets.redact_value(&mut check.value);
+        }
+        for failure in &mut self.failures {
+            failure.test.iter_mut().chain(&mut failure.lines).for_each(clean);
         }
         self.cheating.iter_mut().for_each(clean);
         self.error.iter_mut().for_each(|error| clean(&mut error.message));

@@ -210,7 +210,7 @@ fn assistant(tree: &mut SpanTree, message: &AssistantMessage, at: SystemTime) {
             chat.failure = Some(SpanFailure::new("aborted", "aborted"));
         }
         if with_content {
-            chat.parts.extend(answer.content.iter().filter_map(part));
+            tree.record_output(&conversation, answer.content.iter().filter_map(part).collect());
         }
     }
     for block in &answer.content {

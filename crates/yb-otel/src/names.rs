@@ -78,6 +78,8 @@ pub(crate) mod common {
     pub(crate) const METERED: &str = "metered";
     /// Whether the usage is that of calls which no message reported.
     pub(crate) const UNATTRIBUTED: &str = "youbencha.usage.unattributed";
+    /// The number of spans that were not created, because too many were open.
+    pub(crate) const OMITTED_SPANS: &str = "youbencha.spans.omitted";
     pub(crate) const EVALUATION_EVENT: &str = "gen_ai.evaluation.result";
     pub(crate) const EVALUATION_NAME: &str = "gen_ai.evaluation.name";
     pub(crate) const EVALUATION_SCORE: &str = "gen_ai.evaluation.score.value";

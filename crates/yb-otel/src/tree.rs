@@ -1,11 +1,12 @@
 //! The span tree of one agent. Hooks and messages both feed it; a tool call reported by both is one span.
 
+mod bounds;
 mod ledger;
 mod model_call;
 mod root;
 mod span;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::SystemTime;
 
 use opentelemetry::global::BoxedTracer;
@@ -18,6 +19,7 @@ use yb_claude::frame::Usage;
 use crate::content::Content;
 use crate::metrics::Metrics;
 use crate::names::{NameTable, common};
+use bounds::KnownIds;
 use ledger::UsageLedger;
 pub(crate) use span::{ModelCall, OpenSpan, SpanFailure};
 
@@ -56,6 +58,8 @@ struct Conversation {
     ended_at: Option<SystemTime>,
     /// The input since the last response, if content is recorded.
     input_messages: Vec<Value>,
+    /// The size of the input.
+    input_size: usize,
     chat: Option<ModelCall>,
 }
 
@@ -67,6 +71,7 @@ impl Conversation {
             request_started_at: None,
             ended_at: None,
             input_messages,
+            input_size: 0,
             chat: None,
         }
     }
@@ -87,20 +92,24 @@ pub(crate) struct SpanTree {
     ledger: UsageLedger,
     conversations: HashMap<String, Conversation>,
     tools: HashMap<String, OpenSpan>,
-    ended_tools: HashSet<String>,
+    ended_tools: KnownIds,
     /// Calls that were denied permission.
-    denied: HashSet<String>,
+    denied: KnownIds,
     subagents: HashMap<String, OpenSpan>,
-    ended_subagents: HashSet<String>,
+    ended_subagents: KnownIds,
     /// Subagents by the tool call that started them.
     calls: HashMap<String, String>,
     /// Subagents that keep running after the result of their call.
-    background: HashSet<String>,
+    background: KnownIds,
     session: Option<String>,
     /// Whether hooks report subagents. Messages then don't start subagent spans.
     uses_hooks: bool,
     /// The number of agent spans started.
     roots_started: u64,
+    /// The size of content that waits for its span.
+    waiting_content: usize,
+    /// Spans that were not created because of their number.
+    omitted_spans: u64,
     /// Whether the trace is not recorded, so that everything is ignored.
     disabled: bool,
 }
@@ -128,15 +137,17 @@ impl SpanTree {
             ledger: UsageLedger::default(),
             conversations: HashMap::new(),
             tools: HashMap::new(),
-            ended_tools: HashSet::new(),
-            denied: HashSet::new(),
+            ended_tools: KnownIds::default(),
+            denied: KnownIds::default(),
             subagents: HashMap::new(),
-            ended_subagents: HashSet::new(),
+            ended_subagents: KnownIds::default(),
             calls: HashMap::new(),
-            background: HashSet::new(),
+            background: KnownIds::default(),
             session: None,
             uses_hooks: false,
             roots_started: 0,
+            waiting_content: 0,
+            omitted_spans: 0,
             disabled: false,
         }
     }
@@ -196,6 +207,10 @@ impl SpanTree {
         {
             return;
         }
+        if self.tools.len() >= self.max_open() {
+            self.omitted_spans += 1;
+            return;
+        }
         let names = self.names;
         let mut attributes = self.common();
         if let Some(operation) = names.operation {
@@ -205,8 +220,12 @@ impl SpanTree {
         attributes.push(KeyValue::new(names.tool_call_id, id.to_owned()));
         attributes.extend(names.tool_type.map(|key| KeyValue::new(key, "function")));
         if self.settings.content.enabled {
-            let input = serde_json::from_str(input).map(|value| self.settings.content.value(value));
-            attributes.extend(input.map(|value| KeyValue::new(names.tool_input, value.to_string())).ok());
+            let input =
+                serde_json::from_str(input).map(|value| self.settings.content.value(value).to_string());
+            let short = |text: String| {
+                if text.len() > bounds::ARGUMENTS { self.settings.content.text(&text) } else { text }
+            };
+            attributes.extend(input.map(|text| KeyValue::new(names.tool_input, short(text))).ok());
         }
         let parent = self.parent_context(conversation);
         let mut tool = self.start_span(
@@ -222,14 +241,14 @@ impl SpanTree {
 
     /// Marks a tool call as denied. Its result follows.
     pub(crate) fn mark_denied(&mut self, id: &str) {
-        self.denied.insert(id.to_owned());
+        self.denied.insert(id);
     }
 
     /// Ends the span of a tool call. Ignores unknown calls.
     pub(crate) fn end_tool(&mut self, id: &str, output: &str, failure: Option<&SpanFailure>, at: SystemTime) {
         let Some(mut tool) = self.tools.remove(id) else { return };
         if !id.starts_with(UNNAMED) {
-            self.ended_tools.insert(id.to_owned());
+            self.ended_tools.insert(id);
         }
         if let Some(output) = self.settings.content.text_if_enabled(output) {
             tool.set(KeyValue::new(self.names.tool_output, output));
@@ -240,7 +259,7 @@ impl SpanTree {
             other => other,
         };
         self.finish_tool(&tool, failure, at);
-        if let Some(agent) = self.calls.get(id).filter(|agent| !self.background.contains(*agent)).cloned() {
+        if let Some(agent) = self.calls.get(id).filter(|agent| !self.background.contains(agent)).cloned() {
             self.end_subagent(&agent, failure, at);
         }
     }
@@ -255,12 +274,18 @@ impl SpanTree {
     /// Starts the span of a subagent, below its tool call if that is known.
     pub(crate) fn start_subagent(&mut self, agent: &str, kind: &str, call: Option<&str>, at: SystemTime) {
         if let Some(call) = call {
-            self.calls.insert(call.to_owned(), agent.to_owned());
+            if self.calls.len() < bounds::IDS || self.calls.contains_key(call) {
+                self.calls.insert(call.to_owned(), agent.to_owned());
+            }
             if self.uses_hooks {
                 return;
             }
         }
         if self.disabled || self.subagents.contains_key(agent) || self.ended_subagents.contains(agent) {
+            return;
+        }
+        if self.subagents.len() >= self.max_open() || self.conversations.len() > bounds::SUBAGENTS {
+            self.omitted_spans += 1;
             return;
         }
         let Some(root) = &self.root else { return };
@@ -285,14 +310,14 @@ impl SpanTree {
 
     /// Marks a subagent as running in the background: the result of its call is not its end.
     pub(crate) fn mark_background(&mut self, agent: &str) {
-        self.background.insert(agent.to_owned());
+        self.background.insert(agent);
     }
 
     /// Ends the span of a subagent. Ignores unknown subagents.
     pub(crate) fn end_subagent(&mut self, agent: &str, failure: Option<&SpanFailure>, at: SystemTime) {
         self.close_chat(agent, None);
         let Some(span) = self.subagents.remove(agent) else { return };
-        self.ended_subagents.insert(agent.to_owned());
+        self.ended_subagents.insert(agent);
         if let Some(conversation) = self.conversations.get_mut(agent) {
             conversation.ended_at = Some(at);
         }
@@ -324,7 +349,7 @@ impl SpanTree {
         self.close_chats(failure);
         for id in sorted(self.tools.keys()) {
             if let Some(tool) = self.tools.remove(&id) {
-                self.ended_tools.insert(id);
+                self.ended_tools.insert(&id);
                 self.finish_tool(&tool, Some(cut_off), at);
             }
         }
@@ -332,7 +357,25 @@ impl SpanTree {
             self.end_subagent(&agent, Some(open), at);
         }
         self.settle_usage(at);
+        if self.omitted_spans > 0 {
+            let omitted = i64::try_from(self.omitted_spans).unwrap_or(i64::MAX);
+            self.set_root_attribute(KeyValue::new(common::OMITTED_SPANS, omitted));
+        }
         self.end_root(at, failure);
+    }
+
+    /// The most open spans of a kind.
+    fn max_open(&self) -> usize {
+        if self.settings.content.enabled { bounds::OPEN_SPANS_WITH_CONTENT } else { bounds::OPEN_SPANS }
+    }
+
+    /// Returns whether there is room for more content that waits for its span, and reserves it.
+    fn reserve_content(&mut self, size: usize) -> bool {
+        let fits = self.waiting_content.saturating_add(size) <= bounds::WAITING_CONTENT;
+        if fits {
+            self.waiting_content += size;
+        }
+        fits
     }
 
     /// Ends a span. A failure's message may contain tool output, so it is written only if `with_message` is set.

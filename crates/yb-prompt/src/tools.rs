@@ -52,7 +52,26 @@ impl ToolRegistry {
 
     /// Registers a function. The last registration of a name wins. Strings are returned to the model as is, other values as
     /// JSON, errors as tool errors.
-    pub fn register<A, R, E, F, Fut>(mut self, name: impl Into<String>, function: F) -> Self
+    pub fn register<A, R, E, F, Fut>(self, name: impl Into<String>, function: F) -> Self
+    where
+        A: DeserializeOwned + Send + 'static,
+        R: Serialize,
+        E: Display,
+        F: Fn(A) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, E>> + Send + 'static,
+    {
+        self.register_described(name, "", serde_json::json!({"type": "object"}), function)
+    }
+
+    /// Registers a function like [`register`](Self::register), with the description and the argument schema for prompts that
+    /// only list its name.
+    pub fn register_described<A, R, E, F, Fut>(
+        mut self,
+        name: impl Into<String>,
+        description: impl Into<String>,
+        parameters: Value,
+        function: F,
+    ) -> Self
     where
         A: DeserializeOwned + Send + 'static,
         R: Serialize,
@@ -67,8 +86,8 @@ impl ToolRegistry {
             }
             Err(error) => Box::pin(std::future::ready(Err(format!("invalid arguments: {error}")))),
         });
-        let name = name.into();
-        self.tools.insert(name.clone(), RegisteredTool { name, run });
+        let (name, description) = (name.into(), description.into());
+        self.tools.insert(name.clone(), RegisteredTool { name, run, description, parameters });
         self
     }
 
@@ -110,6 +129,8 @@ fn to_tool_result(value: &impl Serialize) -> Result<String, String> {
 pub struct RegisteredTool {
     name: String,
     run: ToolFunction,
+    description: String,
+    parameters: Value,
 }
 
 impl RegisteredTool {
@@ -172,7 +193,7 @@ pub(crate) struct ToolSelection {
     pub(crate) server: Option<ToolServer>,
     /// Tools that need no permission.
     pub(crate) allowed: Vec<String>,
-    /// Function tools that are not registered.
+    /// Functions that are not registered.
     pub(crate) missing: Vec<String>,
 }
 
@@ -181,8 +202,23 @@ pub(crate) fn select_tools(
     registry: &ToolRegistry,
 ) -> Result<ToolSelection, PromptError> {
     let mut selection = ToolSelection::default();
+    let serve = |selection: &mut ToolSelection, tool: Tool| {
+        let server = selection.server.take().unwrap_or_else(|| ToolServer::new(TOOL_SERVER));
+        selection.server = Some(server.with_tool(tool));
+    };
     for tool in tools {
         match tool {
+            // Tools of Claude Code begin with a capital letter, those of MCP servers with `mcp`.
+            PromptTool::External(name)
+                if name.starts_with(|first: char| first.is_ascii_lowercase()) && !name.starts_with("mcp") =>
+            {
+                match registry.get(name) {
+                    Some(found) => {
+                        serve(&mut selection, found.serve(&found.description, &found.parameters)?);
+                    }
+                    None => selection.missing.push(name.clone()),
+                }
+            }
             PromptTool::External(name) => {
                 let mcp = name.strip_prefix("mcp://").and_then(|rest| rest.split_once('/'));
                 selection.allowed.push(match mcp {
@@ -199,8 +235,7 @@ pub(crate) fn select_tools(
                     selection.missing.push(name.clone());
                     continue;
                 };
-                let server = selection.server.take().unwrap_or_else(|| ToolServer::new(TOOL_SERVER));
-                selection.server = Some(server.with_tool(found.serve(description, parameters)?));
+                serve(&mut selection, found.serve(description, parameters)?);
             }
         }
     }

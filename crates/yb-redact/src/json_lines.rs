@@ -14,9 +14,9 @@ use crate::secrets::{Data, Secrets, replace};
 use crate::stream::StreamRedactor;
 
 /// The longest line that is parsed; longer ones are searched as text.
-const MAX_LINE: usize = if cfg!(test) { 1 << 17 } else { 16 << 20 };
+const MAX_LINE: usize = if cfg!(test) { 1 << 17 } else { 1 << 20 };
 /// The most bytes of lines that are held back.
-const MAX_HELD: usize = 1 << 20;
+const MAX_HELD: usize = 256 << 10;
 /// The channel of lines that are no JSON.
 const TEXT: &str = "text";
 

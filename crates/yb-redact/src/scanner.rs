@@ -72,6 +72,9 @@ pub(crate) struct Scanner {
     strict: Cursor,
     /// The view without escapes; `None` while it equals the strict one.
     loose: Option<Cursor>,
+    /// The view without escapes in which a byte that looks like the prefix of a line is a part of the secret: `\n-` in a JSON
+    /// string may be either. `None` without such a byte. Only with a loose view.
+    literal: Option<Cursor>,
     escape: Escape,
     /// Whether only a line break has followed the last byte of the loose view.
     is_at_line_start: bool,
@@ -124,7 +127,13 @@ impl Scanner {
             self.feed(automaton, &mut strict, byte, here);
             self.strict = strict;
         }
-        if self.escape == Escape::None && self.loose.as_ref() == Some(&self.strict) {
+        if self.literal.as_ref().is_some_and(|literal| literal.state == ROOT)
+            || self.literal.is_some() && self.literal == self.loose
+        {
+            self.literal = None;
+        }
+        if self.escape == Escape::None && self.literal.is_none() && self.loose.as_ref() == Some(&self.strict)
+        {
             self.loose = None;
         }
         if self.strict.state == ROOT && self.loose.is_none() {
@@ -139,9 +148,14 @@ impl Scanner {
             Escape::None if byte == b'\\' => self.escape = Escape::Backslashes { from: at },
             Escape::None if byte.is_ascii_whitespace() => {
                 self.is_at_line_start |= byte == b'\n';
-                cursor.gap(at);
+                self.gap(cursor, at);
             }
-            Escape::None if skips_prefix => self.is_at_line_start = false,
+            Escape::None if skips_prefix => {
+                self.is_at_line_start = false;
+                let mut literal = self.literal.take().unwrap_or_else(|| cursor.clone());
+                self.feed(automaton, &mut literal, byte, Unit { from: at, to });
+                self.literal = Some(literal);
+            }
             Escape::None => self.feed_loose(automaton, cursor, &[byte], Unit { from: at, to }),
             Escape::Backslashes { from } => {
                 self.escape = Escape::None;
@@ -149,11 +163,11 @@ impl Scanner {
                     b'\\' if to - from < MAX_ESCAPE => self.escape = Escape::Backslashes { from },
                     b'n' | b'r' | b't' | b'b' | b'f' => {
                         self.is_at_line_start |= byte == b'n';
-                        cursor.gap(at);
+                        self.gap(cursor, at);
                     }
                     b'u' => self.escape = Escape::Code { from, missing: 4, value: 0 },
                     b'x' => self.escape = Escape::Code { from, missing: 2, value: 0 },
-                    byte if byte.is_ascii_whitespace() => cursor.gap(at),
+                    byte if byte.is_ascii_whitespace() => self.gap(cursor, at),
                     byte => self.feed_loose(automaton, cursor, &[byte], Unit { from, to }),
                 }
             }
@@ -169,7 +183,7 @@ impl Scanner {
                         // Backslashes are dropped in this view.
                         if decoded.is_ascii_whitespace() || decoded == '\\' {
                             self.is_at_line_start |= decoded == '\n';
-                            cursor.gap(at);
+                            self.gap(cursor, at);
                         } else {
                             let text = decoded.encode_utf8(&mut [0; 4]).to_owned();
                             self.feed_loose(automaton, cursor, text.as_bytes(), Unit { from, to });
@@ -185,6 +199,20 @@ impl Scanner {
         self.is_at_line_start = false;
         for byte in bytes {
             self.feed(automaton, cursor, *byte, unit);
+        }
+        if let Some(mut literal) = self.literal.take() {
+            for byte in bytes {
+                self.feed(automaton, &mut literal, *byte, unit);
+            }
+            self.literal = Some(literal);
+        }
+    }
+
+    /// A gap in the views without escapes.
+    fn gap(&mut self, loose: &mut Cursor, at: u64) {
+        loose.gap(at);
+        if let Some(literal) = &mut self.literal {
+            literal.gap(at);
         }
     }
 
@@ -234,7 +262,7 @@ impl Scanner {
             Escape::None => self.position,
             Escape::Backslashes { from } | Escape::Code { from, .. } => from,
         };
-        let views = std::iter::once(&self.strict).chain(&self.loose);
+        let views = std::iter::once(&self.strict).chain(&self.loose).chain(&self.literal);
         let starts = views.filter_map(|cursor| Some(cursor.units.front()?.from));
         let mut open = starts.fold(escape, u64::min);
         for group in self.groups.iter().rev() {
@@ -248,7 +276,8 @@ impl Scanner {
 
     /// Adds the beginnings of secrets at the end of the text, if they are long enough to be worth it.
     pub(crate) fn add_beginnings(&mut self, automaton: &Automaton) {
-        for cursor in [Some(self.strict.clone()), self.loose.clone()].into_iter().flatten() {
+        let views = [Some(self.strict.clone()), self.loose.clone(), self.literal.clone()];
+        for cursor in views.into_iter().flatten() {
             if cursor.units.len() >= MIN_LENGTH {
                 self.add(cursor.units.iter(), cursor.units.len(), automaton.pattern(cursor.state));
             }

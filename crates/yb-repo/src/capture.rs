@@ -2,25 +2,29 @@
 //! ignored files are determined by the `.gitignore` files of the start tree.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::base_tree::{BaseTree, FileStamps, is_large};
 use super::batch::BatchReader;
+use super::consolidate::Consolidation;
 use super::error::{RepoError, blocking};
 use super::git::Git;
 use super::git_dir;
-use super::import::{ImportResult, TreeImport, start_importer};
+use super::import::{ImportResult, LowerTree, TreeImport, start_importer};
 use super::rules::{IgnoreRules, PathGlobs};
 use super::session::IdleSessions;
-use super::walk::{IgnoreSource, lossy_path};
+use super::walk::IgnoreSource;
+use super::warning::CaptureWarning;
 use super::workspace::Workspace;
+use yb_supervise::OverlayMount;
 
 /// Captures are not transferred over a network, so speed matters more than size.
 const CONFIG: &str = "\tbare = true\n[pack]\n\tcompression = 1\n";
-/// Further warnings are only counted.
-const MAX_WARNINGS: usize = 200;
+
+/// The most imports of one git process, each of which writes a pack.
+const IMPORTS_PER_PROCESS: usize = 32;
 
 /// How long idle git processes may take to exit.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -72,182 +76,6 @@ impl CaptureLimits {
     };
 }
 
-/// A file of a workspace that its captured tree does not have, or not with the same content. In paths, bytes that are not UTF-8
-/// are shown as replacement characters.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CaptureWarning {
-    /// The workspace is no longer a directory; the tree is empty.
-    WorkspaceGone,
-    /// A file or directory can't be read and is skipped.
-    Unreadable {
-        /// The path.
-        path: String,
-        /// The I/O error.
-        reason: String,
-    },
-    /// A socket, fifo or device is skipped.
-    SpecialFile {
-        /// The path.
-        path: String,
-        /// The type of file.
-        kind: &'static str,
-    },
-    /// A file is too large and replaced by a placeholder.
-    HugeFile {
-        /// The path.
-        path: String,
-        /// Its size in bytes.
-        size: u64,
-        /// The limit.
-        limit: u64,
-    },
-    /// The holes of sparse files exceed the limit; a sparse file is replaced by a placeholder.
-    SparseFile {
-        /// The path.
-        path: String,
-        /// Its size in bytes, with holes.
-        size: u64,
-        /// The limit for the holes of all files.
-        limit: u64,
-    },
-    /// A nested repository: its files are captured, its `.git` is not.
-    NestedRepository {
-        /// The directory.
-        path: String,
-    },
-    /// A file whose name git does not allow in a tree is skipped.
-    ReservedName {
-        /// The path.
-        path: String,
-    },
-    /// There are more files than the limit; the rest is skipped.
-    TooManyFiles {
-        /// The limit.
-        limit: u64,
-    },
-    /// There are more files and directories than the limit; the rest is skipped.
-    TooManyEntries {
-        /// The first one that is skipped.
-        path: String,
-        /// The limit.
-        limit: u64,
-    },
-    /// The files are larger in total than the limit; the rest is skipped.
-    TooLarge {
-        /// The first one that is skipped.
-        path: String,
-        /// The limit in bytes.
-        limit: u64,
-    },
-    /// A path is longer than the limit and skipped.
-    PathTooLong {
-        /// The beginning of the path.
-        path: String,
-        /// The limit in bytes.
-        limit: u64,
-    },
-    /// All paths together are longer than the limit; the rest is skipped.
-    PathsTooLong {
-        /// The first path that is skipped.
-        path: String,
-        /// The limit in bytes.
-        limit: u64,
-    },
-    /// There are more warnings.
-    More {
-        /// The number of further warnings.
-        count: u64,
-    },
-}
-
-impl CaptureWarning {
-    pub(crate) fn unreadable(path: &[u8], error: &std::io::Error) -> Self {
-        Self::Unreadable { path: lossy_path(path), reason: error.to_string() }
-    }
-
-    /// Whether the tree is incomplete because of a limit.
-    pub fn is_exceeded_limit(&self) -> bool {
-        matches!(
-            self,
-            Self::TooManyFiles { .. }
-                | Self::TooManyEntries { .. }
-                | Self::TooLarge { .. }
-                | Self::PathTooLong { .. }
-                | Self::PathsTooLong { .. }
-        )
-    }
-}
-
-impl fmt::Display for CaptureWarning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::WorkspaceGone => f.write_str("the workspace was removed; its tree is empty"),
-            Self::Unreadable { path, reason } => {
-                write!(f, "skipped an unreadable file: `{path}`: {reason}")
-            }
-            Self::SpecialFile { path, kind } => write!(f, "skipped a {kind}: `{path}`"),
-            Self::HugeFile { path, size, limit } => {
-                write!(f, "replaced a file of {size} bytes by a placeholder (limit {limit}): `{path}`")
-            }
-            Self::SparseFile { path, size, limit } => write!(
-                f,
-                "replaced a sparse file of {size} bytes by a placeholder (limit {limit} for all holes): `{path}`"
-            ),
-            Self::NestedRepository { path } => {
-                write!(f, "captured a nested repository as plain files: `{path}`")
-            }
-            Self::ReservedName { path } => write!(f, "skipped a name that git reserves: `{path}`"),
-            Self::TooManyFiles { limit } => write!(f, "more than {limit} files; skipped the rest"),
-            Self::TooManyEntries { path, limit } => {
-                write!(f, "more than {limit} files and directories; skipped the rest: `{path}`")
-            }
-            Self::TooLarge { path, limit } => {
-                write!(f, "the files have more than {limit} bytes; skipped the rest: `{path}`")
-            }
-            Self::PathTooLong { path, limit } => {
-                write!(f, "skipped a path of more than {limit} bytes: `{path}`")
-            }
-            Self::PathsTooLong { path, limit } => {
-                write!(f, "all paths together have more than {limit} bytes; skipped the rest: `{path}`")
-            }
-            Self::More { count } => write!(f, "and {count} more"),
-        }
-    }
-}
-
-/// A bounded list of warnings: an agent may cause any number of them.
-#[derive(Debug, Default)]
-pub(crate) struct Warnings {
-    kept: Vec<CaptureWarning>,
-    more: u64,
-    /// The first limit that was exceeded.
-    exceeded: Option<CaptureWarning>,
-}
-
-impl Warnings {
-    pub(crate) fn push(&mut self, warning: CaptureWarning) {
-        if self.exceeded.is_none() && warning.is_exceeded_limit() {
-            self.exceeded = Some(warning.clone());
-        }
-        if self.kept.len() < MAX_WARNINGS {
-            self.kept.push(warning);
-        } else {
-            self.more += 1;
-        }
-    }
-
-    pub(crate) fn exceeded(&self) -> Option<CaptureWarning> {
-        self.exceeded.clone()
-    }
-
-    pub(crate) fn into_vec(mut self) -> Vec<CaptureWarning> {
-        if self.more > 0 {
-            self.kept.push(CaptureWarning::More { count: self.more });
-        }
-        self.kept
-    }
-}
-
 /// The tree that an agent started with: the base of all diffs.
 #[derive(Debug, Clone)]
 pub struct StartTree {
@@ -257,7 +85,7 @@ pub struct StartTree {
     pub commit: String,
     /// Differences between the workspace and the tree.
     pub warnings: Vec<CaptureWarning>,
-    paths: BTreeSet<Vec<u8>>,
+    paths: Arc<BTreeSet<Vec<u8>>>,
     rules: IgnoreRules,
     include: PathGlobs,
     /// The size of all files.
@@ -285,6 +113,7 @@ pub struct ObjectStore {
     limits: CaptureLimits,
     reader: Option<Arc<BatchReader>>,
     pub(crate) idle: Arc<IdleGitProcesses>,
+    pub(crate) consolidation: Arc<Consolidation>,
 }
 
 /// The idle git processes of a store.
@@ -312,6 +141,7 @@ impl ObjectStore {
             limits: CaptureLimits::default(),
             reader: None,
             idle: Arc::default(),
+            consolidation: Arc::default(),
         })
     }
 
@@ -351,18 +181,44 @@ impl ObjectStore {
         workspace: &Workspace,
         include: &PathGlobs,
     ) -> Result<StartTree, RepoError> {
+        self.import_start(trial, workspace, include, None).await
+    }
+
+    /// Captures the start tree of a workspace that no program of the case or the repository has run in. The files of a large commit are
+    /// not read if they were not changed since they were checked out; the result is the same.
+    pub async fn capture_fresh_start(
+        &self,
+        trial: &str,
+        workspace: &Workspace,
+        include: &PathGlobs,
+    ) -> Result<StartTree, RepoError> {
+        // What can't be packed can still be read.
+        let base = workspace.base(self).await.unwrap_or(None);
+        self.import_start(trial, workspace, include, base).await
+    }
+
+    async fn import_start(
+        &self,
+        trial: &str,
+        workspace: &Workspace,
+        include: &PathGlobs,
+        base: Option<BaseTree>,
+    ) -> Result<StartTree, RepoError> {
         check_trial_id(trial)?;
         let import = TreeImport {
             message: "start",
-            root: workspace.path().to_owned(),
-            tracked: workspace.tracked().clone(),
+            root: workspace.files().to_owned(),
+            tracked: Arc::clone(workspace.tracked()),
             rules: IgnoreRules::default(),
             ignore_source: IgnoreSource::FromTree,
             include: include.clone(),
             // The start tree is the case's, whatever its size.
             limits: CaptureLimits { max_growth: u64::MAX, ..self.limits },
+            base,
+            lower: None,
         };
         let ImportResult { commit, tree, paths, rules, warnings, bytes, .. } = self.import(import).await?;
+        let paths = Arc::new(paths);
         let start = StartTree { tree, commit, warnings, paths, rules, include: include.clone(), bytes };
         self.reuse_start(trial, &start)?;
         Ok(start)
@@ -373,6 +229,18 @@ impl ObjectStore {
         self.set_ref(trial, "start", &start.commit)
     }
 
+    /// Records the files of a start tree in a workspace, so that only changed ones have to be read after the agent. Returns `None` if
+    /// that saves no time, or if a change might be missed. The caller decides whether change times
+    /// [can be relied on](crate::has_reliable_change_times).
+    pub async fn stamp_files(&self, workspace: &Path, start: &StartTree) -> Option<FileStamps> {
+        if !is_large(start.paths.len(), start.bytes) {
+            return None;
+        }
+        let (root, paths, limit) =
+            (workspace.to_owned(), Arc::clone(&start.paths), self.limits.max_file_bytes);
+        blocking(move || Ok(FileStamps::record(&root, paths.iter(), limit))).await.ok().flatten()
+    }
+
     /// Captures the end tree. All processes of the agent must have exited.
     pub async fn capture_end(
         &self,
@@ -380,11 +248,63 @@ impl ObjectStore {
         workspace: &Path,
         start: &StartTree,
     ) -> Result<EndTree, RepoError> {
+        self.capture_end_since(trial, workspace, start, None).await
+    }
+
+    /// Captures the end tree without reading the files that did not change since they were recorded. The result is the same.
+    pub async fn capture_end_since(
+        &self,
+        trial: &str,
+        workspace: &Path,
+        start: &StartTree,
+        stamps: Option<&FileStamps>,
+    ) -> Result<EndTree, RepoError> {
         check_trial_id(trial)?;
         let import = TreeImport {
-            message: "end",
             root: workspace.to_owned(),
-            tracked: start.paths.clone(),
+            base: stamps.and_then(|stamps| stamps.base(&start.tree)),
+            ..self.end_import(start)
+        };
+        let ImportResult { commit, tree, warnings, exceeded, .. } = self.import(import).await?;
+        let end = EndTree { tree, commit, warnings, exceeded };
+        self.set_end(trial, &end)?;
+        Ok(end)
+    }
+
+    /// Captures the end tree of a workspace that is an overlay, from its upper layer. The lower layer must have the start tree. The
+    /// result is the same as that of [`Self::capture_end`] on the mounted overlay.
+    pub async fn capture_end_of_overlay(
+        &self,
+        trial: &str,
+        overlay: &OverlayMount,
+        start: &StartTree,
+    ) -> Result<EndTree, RepoError> {
+        check_trial_id(trial)?;
+        let lower = LowerTree {
+            tree: start.tree.clone(),
+            paths: Arc::clone(&start.paths),
+            bytes: start.bytes,
+            root: overlay.lower.clone(),
+            max_file_bytes: self.limits.max_file_bytes,
+        };
+        let import = TreeImport { root: overlay.upper.clone(), lower: Some(lower), ..self.end_import(start) };
+        let ImportResult { commit, tree, mut warnings, exceeded, .. } = self.import(import).await?;
+        // What was left out of the start tree is still there, unless it was changed.
+        let is_same = |warning: &&CaptureWarning| {
+            let path = warning.path().map(|path| overlay.target.join(path));
+            path.is_none_or(|path| overlay.resolve(&path).is_some_and(|at| at.starts_with(&overlay.lower)))
+        };
+        let known = start.warnings.iter().filter(is_same).cloned();
+        warnings.splice(0..0, known.collect::<Vec<_>>());
+        let end = EndTree { tree, commit, warnings, exceeded };
+        self.set_end(trial, &end)?;
+        Ok(end)
+    }
+
+    /// An import of an end tree, without its directory.
+    fn end_import(&self, start: &StartTree) -> TreeImport {
+        TreeImport {
+            tracked: Arc::clone(&start.paths),
             rules: start.rules.clone(),
             ignore_source: IgnoreSource::Fixed,
             include: start.include.clone(),
@@ -392,11 +312,8 @@ impl ObjectStore {
                 max_growth: self.limits.max_growth.saturating_add(start.bytes),
                 ..self.limits
             },
-        };
-        let ImportResult { commit, tree, warnings, exceeded, .. } = self.import(import).await?;
-        let end = EndTree { tree, commit, warnings, exceeded };
-        self.set_end(trial, &end)?;
-        Ok(end)
+            ..TreeImport::of_nothing("end")
+        }
     }
 
     /// Writes the empty tree, for a workspace that can't be captured. Fails only if the store itself can't be written.
@@ -431,7 +348,13 @@ impl ObjectStore {
             None => start_importer(&self.git, &self.path).await?,
         };
         let (importer, imported) = import.run_with(importer).await?;
-        self.idle.importers.give_back(importer).await;
+        if importer.requests() < IMPORTS_PER_PROCESS {
+            self.idle.importers.give_back(importer).await;
+        } else {
+            // Git keeps the packs of an importer as they are until it exits.
+            let _ = importer.end().await;
+            self.consolidate_in_background();
+        }
         Ok(imported)
     }
 
@@ -453,6 +376,7 @@ impl ObjectStore {
     pub async fn close(&self) {
         let all = async { tokio::join!(self.idle.importers.close(), self.idle.differs.close()) };
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, all).await;
+        self.end_consolidation().await;
     }
 }
 

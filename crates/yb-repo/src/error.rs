@@ -132,6 +132,18 @@ pub enum RepoError {
         /// The time waited.
         after: Duration,
     },
+    /// Something changed the files that all trials of a commit share.
+    #[error("the shared checkout was changed while trials used it: `{}`", path.display())]
+    CheckoutChanged {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The files that a workspace was an overlay of are not in the cache.
+    #[error("the shared checkout is not in the cache: `{}`", path.display())]
+    CheckoutGone {
+        /// The directory.
+        path: PathBuf,
+    },
     /// A pattern is not a valid glob.
     #[error("invalid glob `{pattern}`: {reason}")]
     BadGlob {
@@ -167,9 +179,12 @@ impl RepoError {
             | Self::BadGlob { .. } => RepoErrorKind::Configuration,
             Self::Source(SourceError::Unresolved { .. }) => RepoErrorKind::Infrastructure,
             Self::Source(_) => RepoErrorKind::Configuration,
-            Self::Git(_) | Self::Io { .. } | Self::Locked { .. } | Self::RuntimeGone => {
-                RepoErrorKind::Infrastructure
-            }
+            Self::Git(_)
+            | Self::Io { .. }
+            | Self::Locked { .. }
+            | Self::CheckoutChanged { .. }
+            | Self::CheckoutGone { .. }
+            | Self::RuntimeGone => RepoErrorKind::Infrastructure,
         }
     }
 
@@ -184,6 +199,9 @@ impl RepoError {
         match self {
             Self::Git(error) => error.hint(),
             Self::Source(error) => error.hint(),
+            Self::CheckoutChanged { .. } => {
+                Some("leave the cache alone while `yb` runs, then run again: the next run checks it out anew")
+            }
             _ => None,
         }
     }

@@ -26,14 +26,39 @@ pub(crate) fn remove_dir(path: &Path) -> Result<(), RepoError> {
 /// Copies a directory of regular files. The copies share blocks if the file system supports that; they are never hard links,
 /// so changing a copy does not change the original.
 pub(crate) fn copy_dir(from: &Path, to: &Path) -> Result<(), RepoError> {
+    transfer_dir(from, to, &|from, to| fs::copy(from, to).map(drop))
+}
+
+/// Copies a directory of regular files that nothing changes, as hard links where possible.
+pub(crate) fn link_dir(from: &Path, to: &Path) -> Result<(), RepoError> {
+    transfer_dir(from, to, &|from, to| fs::hard_link(from, to).or_else(|_| fs::copy(from, to).map(drop)))
+}
+
+fn transfer_dir(
+    from: &Path,
+    to: &Path,
+    transfer: &dyn Fn(&Path, &Path) -> io::Result<()>,
+) -> Result<(), RepoError> {
     fs::create_dir_all(to).map_err(RepoError::io("create the directory", to))?;
     for entry in fs::read_dir(from).map_err(RepoError::io("read the directory", from))? {
         let entry = entry.map_err(RepoError::io("read the directory", from))?;
         let (source, target) = (entry.path(), to.join(entry.file_name()));
         let kind = entry.file_type().map_err(RepoError::io("read the type of", &source))?;
         if kind.is_dir() {
-            copy_dir(&source, &target)?;
+            transfer_dir(&source, &target, transfer)?;
         } else if kind.is_file() {
+            transfer(&source, &target).map_err(RepoError::io("copy", &source))?;
+        }
+    }
+    Ok(())
+}
+
+/// Copies the files of a directory into another, as links where possible. Both must never be changed in place.
+pub(crate) fn link_or_copy_dir(from: &Path, to: &Path) -> Result<(), RepoError> {
+    for entry in fs::read_dir(from).map_err(RepoError::io("read the directory", from))? {
+        let entry = entry.map_err(RepoError::io("read the directory", from))?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        if fs::hard_link(&source, &target).is_err() {
             fs::copy(&source, &target).map_err(RepoError::io("copy", &source))?;
         }
     }

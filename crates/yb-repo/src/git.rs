@@ -16,6 +16,9 @@ use super::git_command::GitCommand;
 /// The minimum version of git.
 pub const MIN_GIT: GitVersion = GitVersion { major: 2, minor: 41 };
 
+/// The fact under which the version is kept between processes.
+const VERSION_FACT: &str = "git-version";
+
 /// The complete configuration of a hermetic git. It is a file and not `-c` arguments, because git does not pass those to programs
 /// that it starts in another repository.
 const CONFIG: &str = "\
@@ -158,9 +161,20 @@ impl Git {
         self
     }
 
-    /// Checks that the version of git is supported.
+    /// Checks that the version of git is supported. The version is remembered as long as the program is the same.
     pub async fn check(&self) -> Result<GitVersion, GitError> {
-        let answer = self.command("version").current_dir(&self.home).text().await?;
+        let identity = yb_supervise::program_identity(Path::new(&self.program));
+        let known = identity.as_ref().and_then(|identity| yb_supervise::recall_fact(VERSION_FACT, identity));
+        let answer = match known {
+            Some(answer) => answer,
+            None => {
+                let answer = self.command("version").current_dir(&self.home).text().await?;
+                if let Some(identity) = identity {
+                    yb_supervise::remember_fact(VERSION_FACT, &identity, &answer);
+                }
+                answer
+            }
+        };
         let Some(found) = GitVersion::parse(&answer) else {
             return Err(GitError::NoVersion { answer: answer.chars().take(200).collect() });
         };

@@ -75,6 +75,7 @@ pub(crate) struct GitCommand<'a> {
     git_dir: Option<PathBuf>,
     work_tree: Option<PathBuf>,
     index: Option<PathBuf>,
+    alternate: Option<PathBuf>,
     stdin: Vec<u8>,
     access: Access,
     secrets: Vec<(String, Vec<u8>)>,
@@ -91,6 +92,7 @@ impl<'a> GitCommand<'a> {
             git_dir: None,
             work_tree: None,
             index: None,
+            alternate: None,
             stdin: Vec::new(),
             access: Access::Hermetic,
             secrets: Vec::new(),
@@ -132,6 +134,12 @@ impl<'a> GitCommand<'a> {
     /// Sets an index other than that of the repository.
     pub(crate) fn index(mut self, path: &Path) -> Self {
         self.index = Some(path.to_owned());
+        self
+    }
+
+    /// Lets git also read the objects in a directory, whose path must not contain a colon or start with a quote.
+    pub(crate) fn alternate(mut self, objects: &Path) -> Self {
+        self.alternate = Some(objects.to_owned());
         self
     }
 
@@ -268,6 +276,9 @@ impl<'a> GitCommand<'a> {
         }
         if let Some(index) = &self.index {
             command = command.env("GIT_INDEX_FILE", index);
+        }
+        if let Some(alternate) = &self.alternate {
+            command = command.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", alternate);
         }
         for setting in settings {
             command = command.arg("-c").arg(setting);

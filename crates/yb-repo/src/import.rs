@@ -5,17 +5,21 @@ use std::fs::File;
 use std::io::{Read, Seek as _};
 use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use super::capture::{CaptureLimits, CaptureWarning, Warnings};
+use super::base_tree::BaseTree;
+use super::capture::CaptureLimits;
 use super::error::{GitError, RepoError, blocking};
+use super::files::path_from_bytes;
 use super::git::Git;
 use super::git_command::bad_output;
 use super::git_dir;
 use super::rules::{IgnoreRules, PathGlobs};
 use super::session::GitSession;
-use super::walk::{IgnoreSource, TreeWalk, WalkEntry, lossy_path};
+use super::walk::{IgnoreSource, TreeWalk, WalkEntry, lossy_path, paths_at};
+use super::warning::{CaptureWarning, Warnings};
 
 /// The committer and date of all imports.
 const COMMITTER: &str = "youBencha <youbencha@localhost> 946684800 +0000";
@@ -37,11 +41,36 @@ const RESPONSE_LIMIT: usize = 4096;
 pub(crate) struct TreeImport {
     pub(crate) message: &'static str,
     pub(crate) root: PathBuf,
-    pub(crate) tracked: BTreeSet<Vec<u8>>,
+    pub(crate) tracked: Arc<BTreeSet<Vec<u8>>>,
     pub(crate) rules: IgnoreRules,
     pub(crate) ignore_source: IgnoreSource,
     pub(crate) include: PathGlobs,
     pub(crate) limits: CaptureLimits,
+    /// A tree in the same store, whose unchanged files are not read.
+    pub(crate) base: Option<BaseTree>,
+    /// If `root` is the upper layer of an overlay: what is below it.
+    pub(crate) lower: Option<LowerTree>,
+}
+
+/// The tree that the lower layer of an overlay has, in the same store.
+pub(crate) struct LowerTree {
+    pub(crate) tree: String,
+    pub(crate) paths: Arc<BTreeSet<Vec<u8>>>,
+    /// The size of all files.
+    pub(crate) bytes: u64,
+    /// The lower layer.
+    pub(crate) root: PathBuf,
+    /// Larger files are placeholders in the tree.
+    pub(crate) max_file_bytes: u64,
+}
+
+impl LowerTree {
+    /// The size of a file, as far as it counts.
+    fn size(&self, path: &[u8]) -> u64 {
+        let found = std::fs::symlink_metadata(self.root.join(path_from_bytes(path)));
+        let size = found.ok().filter(|found| found.is_file()).map_or(0, |found| found.len());
+        if size > self.max_file_bytes { 0 } else { size }
+    }
 }
 
 /// The result of an import.
@@ -63,11 +92,13 @@ impl TreeImport {
         Self {
             message,
             root: root.to_owned(),
-            tracked: BTreeSet::new(),
+            tracked: Arc::default(),
             rules: IgnoreRules::default(),
             ignore_source: IgnoreSource::FromTree,
             include: PathGlobs::none(),
             limits: CaptureLimits::NONE,
+            base: None,
+            lower: None,
         }
     }
 
@@ -122,6 +153,11 @@ impl TreeImport {
         };
         stream.put(format!("commit {TEMPORARY_BRANCH}\nmark :1\ncommitter {COMMITTER}\n").as_bytes());
         stream.data(message.as_bytes());
+        let base = self.base.as_ref().map(|base| &base.tree).or(self.lower.as_ref().map(|lower| &lower.tree));
+        if let Some(tree) = base {
+            stream.put(format!("M 040000 {tree} \"\"\n").as_bytes());
+        }
+        stream.bytes = self.lower.as_ref().map_or(0, |lower| lower.bytes);
         let mut rules = self.rules;
         let mut warnings = Warnings::default();
         let mut paths = BTreeSet::new();
@@ -131,24 +167,49 @@ impl TreeImport {
             include: &self.include,
             limits: self.limits,
             ignore_source: self.ignore_source,
+            base: self.lower.as_ref().map(|lower| &*lower.paths),
         };
+        let lower = self.lower.as_ref();
         walk.run(&mut rules, &mut warnings, |entry, warnings| {
             match entry {
+                WalkEntry::LayerDirectory { path, opaque } => {
+                    let hides_file = lower.is_some_and(|lower| lower.paths.contains(&path));
+                    if opaque || hides_file {
+                        stream.remove(lower, &path);
+                    }
+                }
+                WalkEntry::Removed { path } => stream.remove(lower, &path),
                 WalkEntry::Link { path, target } => {
+                    stream.forget_size(lower, &path);
                     stream.modify("120000", &path);
                     stream.data(&target);
                     paths.insert(path);
                 }
-                WalkEntry::File { path, full, executable } => {
+                WalkEntry::File { path, metadata, .. }
+                    if self.base.as_ref().is_some_and(|base| base.contains(&path, &metadata)) =>
+                {
+                    if stream.reserve(&path, metadata.len(), &self.limits, warnings) {
+                        paths.insert(path);
+                    }
+                }
+                WalkEntry::File { path, full, executable, .. } => {
                     let mode = if executable { "100755" } else { "100644" };
+                    stream.forget_size(lower, &path);
                     match stream.file(mode, &path, &full, &self.limits, warnings) {
-                        Ok(()) => drop(paths.insert(path)),
-                        Err(error) => warnings.push(CaptureWarning::unreadable(&path, &error)),
+                        Ok(Kept::Yes) => drop(paths.insert(path)),
+                        Ok(Kept::No) => {}
+                        Err(error) => {
+                            warnings.push(CaptureWarning::unreadable(&path, &error));
+                            stream.remove(lower, &path);
+                        }
                     }
                 }
             }
             if stream.is_full { ControlFlow::Break(()) } else { stream.flow }
         });
+        if let Some(base) = &self.base {
+            stream.delete_missing(base, &paths);
+        }
         stream.put(
             format!("ls \"\"\n\nget-mark :1\nreset {TEMPORARY_BRANCH}\n\ncheckpoint\n{ON_DISK}\n").as_bytes(),
         );
@@ -190,6 +251,12 @@ fn parse_response(response: &[u8]) -> Result<(String, String), GitError> {
         }
         _ => Err(bad_output("fast-import", format!("`{text}`"))),
     }
+}
+
+/// Whether a file is part of the tree.
+enum Kept {
+    Yes,
+    No,
 }
 
 /// The input of fast-import, sent in chunks.
@@ -234,6 +301,59 @@ impl Stream {
         self.put(b"\n");
     }
 
+    /// Deletes a path of the tree below an upper layer, with everything in it.
+    fn remove(&mut self, lower: Option<&LowerTree>, path: &[u8]) {
+        let Some(lower) = lower else { return };
+        let mut is_in_tree = false;
+        for gone in paths_at(&lower.paths, path) {
+            is_in_tree = true;
+            self.bytes = self.bytes.saturating_sub(lower.size(gone));
+        }
+        if is_in_tree && path.is_empty() {
+            self.put(b"deleteall\n");
+        } else if is_in_tree {
+            self.put(b"D ");
+            self.put(&quote_path(path));
+            self.put(b"\n");
+        }
+    }
+
+    /// Does not count the content that a file of an upper layer replaces.
+    fn forget_size(&mut self, lower: Option<&LowerTree>, path: &[u8]) {
+        if let Some(lower) = lower {
+            let replaced: u64 = paths_at(&lower.paths, path).map(|path| lower.size(path)).sum();
+            self.bytes = self.bytes.saturating_sub(replaced);
+        }
+    }
+
+    /// Deletes the files of the base tree that the directory does not have. A file that became a directory, and the files of a
+    /// directory that became a file, are already replaced.
+    fn delete_missing(&mut self, base: &BaseTree, paths: &BTreeSet<Vec<u8>>) {
+        for path in base.files.keys().filter(|path| !paths.contains(*path)) {
+            let below = [path.as_slice(), b"/"].concat();
+            let is_directory =
+                paths.range(below.clone()..).next().is_some_and(|next| next.starts_with(&below));
+            let mut slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+            let is_below_file = slashes.any(|(at, _)| paths.contains(&path[..at]));
+            if !is_directory && !is_below_file {
+                self.put(b"D ");
+                self.put(&quote_path(path));
+                self.put(b"\n");
+            }
+        }
+    }
+
+    /// Counts the bytes of a file; returns false, with a warning, if they exceed the limit of the tree.
+    fn reserve(&mut self, path: &[u8], size: u64, limits: &CaptureLimits, warnings: &mut Warnings) -> bool {
+        if self.bytes.saturating_add(size) > limits.max_growth {
+            warnings.push(CaptureWarning::TooLarge { path: lossy_path(path), limit: limits.max_growth });
+            self.is_full = true;
+            return false;
+        }
+        self.bytes += size;
+        true
+    }
+
     /// Returns the parts of a huge file that are hashed.
     fn within_digest_budget(&mut self, extents: &[Range<u64>]) -> Vec<Range<u64>> {
         let mut part = |extent: &Range<u64>| {
@@ -258,7 +378,7 @@ impl Stream {
         full: &Path,
         limits: &CaptureLimits,
         warnings: &mut Warnings,
-    ) -> std::io::Result<()> {
+    ) -> std::io::Result<Kept> {
         let mut file = File::open(full)?;
         let size = file.metadata()?.len();
         let extents = data_extents(&file, size)?;
@@ -268,7 +388,7 @@ impl Stream {
             let digest = digest(&mut file, &parts)?;
             warnings.push(CaptureWarning::HugeFile { path: lossy_path(path), size, limit });
             self.placeholder(mode, path, size, limit, &digest);
-            return Ok(());
+            return Ok(Kept::Yes);
         }
         let holes = size.saturating_sub(extents.iter().map(|extent| extent.end - extent.start).sum());
         if holes > 0 && self.hole_bytes.saturating_add(holes) > limits.max_hole_bytes {
@@ -276,21 +396,18 @@ impl Stream {
             let digest = digest(&mut file, &extents)?;
             warnings.push(CaptureWarning::SparseFile { path: lossy_path(path), size, limit });
             self.placeholder(mode, path, size, limit, &digest);
-            return Ok(());
+            return Ok(Kept::Yes);
         }
-        if self.bytes.saturating_add(size) > limits.max_growth {
-            warnings.push(CaptureWarning::TooLarge { path: lossy_path(path), limit: limits.max_growth });
-            self.is_full = true;
-            return Ok(());
+        if !self.reserve(path, size, limits, warnings) {
+            return Ok(Kept::No);
         }
         self.hole_bytes += holes;
-        self.bytes += size;
         if size <= CHUNK_BYTES as u64 {
             let mut content = Vec::with_capacity(size as usize);
             file.read_to_end(&mut content)?;
             self.modify(mode, path);
             self.data(&content);
-            return Ok(());
+            return Ok(Kept::Yes);
         }
         self.modify(mode, path);
         self.put(format!("data {size}\n").as_bytes());
@@ -317,7 +434,7 @@ impl Stream {
         if let Some(reason) = problem {
             warnings.push(CaptureWarning::Unreadable { path: lossy_path(path), reason });
         }
-        Ok(())
+        Ok(Kept::Yes)
     }
 }
 

@@ -2,26 +2,30 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use yb_model::atomic_file::temporary_sibling;
 
-use super::capture::CaptureWarning;
+use super::consolidate::remove_old_temporary_packs;
 use super::error::{GitError, RepoError, blocking};
 use super::files;
 use super::git::Git;
 use super::git_command::GitCommand;
 use super::git_dir;
 use super::hosts;
+use super::local_mirror::{LocalRefs, forget_only_tip, is_git_failure, packed_ref};
 use super::lock::FileLock;
 use super::source::{Source, SourceError};
+use super::warning::CaptureWarning;
 use yb_net::policy::HostPolicy;
 
 /// The configuration of a mirror. Fetched packs are not unpacked, which halves the time of a small fetch.
 const CONFIG: &str = "\tbare = true\n[fetch]\n\tunpackLimit = 1\n[gc]\n\tauto = 0\n";
 /// The file that is written last into a new mirror, and after each fetch.
 const FETCHED: &str = "youbencha-fetched";
+/// From this age on, a temporary pack is taken for that of a killed git.
+const TEMPORARY_PACK_AGE: Duration = Duration::from_secs(24 * 3600);
 /// The ref that holds the HEAD of the remote.
-const REMOTE_HEAD: &str = "refs/youbencha/HEAD";
+pub(crate) const REMOTE_HEAD: &str = "refs/youbencha/HEAD";
 
 /// A revision of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -173,7 +177,10 @@ impl Cache {
             git_dir::create(&new, "none", CONFIG)
         })
         .await?;
-        let fetched = self.fetch_all(&partial, source).await;
+        let fetched = match self.copy_local(&partial, source).await {
+            Some(copied) => copied,
+            None => self.fetch_all(&partial, source).await,
+        };
         let path = mirror.to_owned();
         blocking(move || {
             let done =
@@ -186,8 +193,33 @@ impl Cache {
         .await
     }
 
+    /// Copies an ordinary local repository without fetching; `None` for other sources, and if that fails: then the mirror is empty.
+    async fn copy_local(&self, mirror: &Path, source: &Source) -> Option<Result<(), RepoError>> {
+        let Source::Local(path) = source else { return None };
+        let copied = LocalRefs::read(path)?.copy_to(&self.git, mirror).await;
+        match copied.and_then(|()| git_dir::write(&mirror.join(FETCHED), "1\n")) {
+            Err(error) if is_git_failure(&error) => {
+                // Nothing of what was not verified may stay.
+                let git_dir = mirror.to_owned();
+                let again = move || {
+                    files::remove_dir(&git_dir)?;
+                    git_dir::create(&git_dir, "none", CONFIG)
+                };
+                blocking(again).await.err().map(Err)
+            }
+            copied => Some(copied),
+        }
+    }
+
     /// Fetches all branches and tags.
     async fn fetch_all(&self, mirror: &Path, source: &Source) -> Result<(), RepoError> {
+        if let Source::Local(path) = source
+            && is_complete(mirror)
+            && LocalRefs::read(path).is_some_and(|refs| refs.are_in(mirror))
+        {
+            remove_old_temporary_packs(mirror, TEMPORARY_PACK_AGE);
+            return git_dir::write(&mirror.join(FETCHED), "1\n");
+        }
         let head = format!("+HEAD:{REMOTE_HEAD}");
         let refs = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"];
         let all = [refs[0], refs[1], &head];
@@ -222,6 +254,9 @@ impl Cache {
         let git_dir = mirror.to_owned();
         blocking(move || {
             files::remove_stale_locks(&git_dir);
+            forget_only_tip(&git_dir);
+            // A run may be packing a commit of this mirror at the same time.
+            remove_old_temporary_packs(&git_dir, TEMPORARY_PACK_AGE);
             Ok(())
         })
         .await?;
@@ -254,7 +289,7 @@ impl Cache {
     }
 
     async fn look_up(&self, mirror: &Path, revision: &Revision) -> Result<Option<String>, RepoError> {
-        if let Some(commit) = revision.read_loose_ref(mirror) {
+        if let Some(commit) = revision.read_ref(mirror) {
             return Ok(Some(commit));
         }
         let mut request = String::new();
@@ -301,16 +336,20 @@ impl Revision {
         }
     }
 
-    /// Reads the head of a branch from its loose ref, without running git.
-    fn read_loose_ref(&self, mirror: &Path) -> Option<String> {
+    /// Reads the head of a branch, without running git.
+    fn read_ref(&self, mirror: &Path) -> Option<String> {
         let reference = match self {
             Self::Default => REMOTE_HEAD.to_owned(),
             Self::Branch(name) | Self::Any(name) => format!("refs/heads/{name}"),
             Self::Tag(_) | Self::Commit(_) => return None,
         };
-        let content = fs::read_to_string(mirror.join(reference)).ok()?;
-        let id = content.trim_end();
-        git_dir::is_full_object_id(id).then(|| id.to_owned())
+        match fs::read_to_string(mirror.join(&reference)) {
+            Ok(content) => {
+                let id = content.trim_end();
+                git_dir::is_full_object_id(id).then(|| id.to_owned())
+            }
+            Err(_) => packed_ref(mirror, &reference),
+        }
     }
 
     /// Validates the name, which becomes part of revision expressions of git.

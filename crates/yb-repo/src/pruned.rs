@@ -3,21 +3,23 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use yb_model::atomic_file::temporary_sibling;
 
-use super::capture::CaptureWarning;
 use super::error::{RepoError, blocking};
 use super::files;
 use super::git::Git;
 use super::git_dir::{self, BARE};
 use super::import::{ImportResult, TreeImport};
+use super::local_mirror::copy_only_pack;
 use super::lock::FileLock;
 use super::mirror::{Cache, Origin, ResolvedCommit, digest, remove_leftovers};
+use super::warning::CaptureWarning;
 
 /// The file with the output of `git ls-tree` for the commit; written last.
 const LISTING: &str = "youbencha-tree";
 /// The arguments of `git ls-tree` for the listing.
-const LS_TREE_ARGS: [&str; 3] = ["-r", "-z", "--full-tree"];
+const LS_TREE_ARGS: [&str; 4] = ["-r", "-z", "-l", "--full-tree"];
 /// The branch of a pruned repository, which workspaces do not have.
 const BRANCH: &str = "cut";
 
@@ -36,13 +38,15 @@ pub enum History {
 pub struct PrunedRepo {
     path: PathBuf,
     commit: String,
-    listing: Vec<ListedFile>,
+    listing: Arc<Vec<ListedFile>>,
 }
 
 /// A file of the commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ListedFile {
     pub(crate) mode: u32,
+    /// The size of the content; caches of earlier versions do not have it.
+    pub(crate) size: Option<u64>,
     pub(crate) path: Vec<u8>,
 }
 
@@ -57,7 +61,7 @@ impl PrunedRepo {
         &self.path
     }
 
-    pub(crate) fn listing(&self) -> &[ListedFile] {
+    pub(crate) fn listing(&self) -> &Arc<Vec<ListedFile>> {
         &self.listing
     }
 
@@ -66,7 +70,9 @@ impl PrunedRepo {
             return Ok(None);
         }
         match fs::read(path.join(LISTING)) {
-            Ok(bytes) => Ok(Some(Self { listing: parse_listing(&bytes), path, commit: commit.to_owned() })),
+            Ok(bytes) => {
+                Ok(Some(Self { listing: Arc::new(parse_listing(&bytes)), path, commit: commit.to_owned() }))
+            }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(RepoError::io("read", path.join(LISTING))(error)),
         }
@@ -211,13 +217,19 @@ async fn pack_history(
         git_dir::write(&partial.join("shallow"), &shallow)?;
     }
     wanted.push_str(&format!("{commit}\n"));
-    let pack = git
-        .command("pack-objects")
-        .git_dir(mirror)
-        .args(["--revs", "--quiet", "--delta-base-offset"])
-        .arg(partial.join("objects/pack/pack"))
-        .stdin(wanted.into_bytes())
-        .bytes();
+    let (from, to, only) = (mirror.to_owned(), partial.to_owned(), commit.to_owned());
+    let is_copied = history == History::Full && blocking(move || copy_only_pack(&from, &to, &only)).await?;
+    let pack = async {
+        if is_copied {
+            return Ok(Vec::new());
+        }
+        let pack = git.command("pack-objects").git_dir(mirror);
+        pack.args(["--revs", "--quiet", "--delta-base-offset"])
+            .arg(partial.join("objects/pack/pack"))
+            .stdin(wanted.into_bytes())
+            .bytes()
+            .await
+    };
     let listing = git.command("ls-tree").git_dir(mirror).args(LS_TREE_ARGS).arg(commit).bytes();
     let (packed, listing) = tokio::join!(pack, listing);
     packed?;
@@ -238,14 +250,19 @@ fn write_listing(partial: &Path, listing: &[u8]) -> Result<(), RepoError> {
     fs::write(partial.join(LISTING), listing).map_err(RepoError::io("write", partial.join(LISTING)))
 }
 
-/// Parses `<mode> <type> <id>\t<path>\0` for each file.
+/// Parses `<mode> <type> <id> <size>\t<path>\0` for each file; the size may be missing.
 fn parse_listing(bytes: &[u8]) -> Vec<ListedFile> {
     bytes
         .split(|byte| *byte == 0)
         .filter_map(|line| {
             let tab = line.iter().position(|byte| *byte == b'\t')?;
             let mode = std::str::from_utf8(line.get(..6)?).ok()?;
-            Some(ListedFile { mode: u32::from_str_radix(mode, 8).ok()?, path: line[tab + 1..].to_vec() })
+            let size = std::str::from_utf8(&line[..tab]).ok()?.split_whitespace().nth(3);
+            Some(ListedFile {
+                mode: u32::from_str_radix(mode, 8).ok()?,
+                size: size.and_then(|size| size.parse().ok()),
+                path: line[tab + 1..].to_vec(),
+            })
         })
         .collect()
 }

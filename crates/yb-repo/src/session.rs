@@ -29,6 +29,8 @@ pub(crate) struct GitSession {
     quit_command: &'static str,
     timeout: Duration,
     pause: PauseSwitch,
+    /// The number of requests so far.
+    requests: usize,
 }
 
 impl GitSession {
@@ -38,7 +40,8 @@ impl GitSession {
         let mut child = command.spawn().await?;
         match (child.stdin(), child.lines()) {
             (Some(stdin), Some(lines)) => {
-                Ok(Self { name, nonce: nonce(), child, stdin, lines, quit_command, timeout, pause })
+                let nonce = nonce();
+                Ok(Self { name, nonce, child, stdin, lines, quit_command, timeout, pause, requests: 0 })
             }
             _ => Err(bad_output(name, "no stdin or stdout")),
         }
@@ -49,6 +52,11 @@ impl GitSession {
         &self.nonce
     }
 
+    /// The number of requests that the session was sent.
+    pub(crate) fn requests(&self) -> usize {
+        self.requests
+    }
+
     /// Sends the input and returns the session with the response: all output before `end`, which is the end of a line. Returns `None`
     /// if the response is longer than `limit`. In that case, and if the future is dropped, the process is killed.
     pub(crate) async fn request(
@@ -57,6 +65,7 @@ impl GitSession {
         end: &str,
         limit: usize,
     ) -> Result<Option<(Self, Vec<u8>)>, GitError> {
+        self.requests += 1;
         let exchange = async {
             tokio::join!(read_response(&mut self.lines, end, limit), write_input(&mut self.stdin, input)).0
         };

@@ -274,13 +274,31 @@ fn set_mode(_: &Path, mode: u32) -> io::Result<()> {
 
 /// Copies a directory recursively. Symlinks are copied as symlinks; no hard links are created.
 pub fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
+    copy_over(from, to, false)
+}
+
+/// Copies a directory recursively over another. What is in the way is replaced, also a symlink; `.git` is left alone.
+pub fn overlay_tree(from: &Path, to: &Path) -> Result<(), RepoError> {
+    copy_over(from, to, true).map_err(RepoError::io("copy files to", to))
+}
+
+fn copy_over(from: &Path, to: &Path, replace: bool) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let (source, target) = (entry.path(), to.join(entry.file_name()));
         let kind = entry.file_type()?;
+        if replace {
+            if entry.file_name() == ".git" {
+                continue;
+            }
+            let is_dir = fs::symlink_metadata(&target).ok().map(|there| there.is_dir());
+            if is_dir.is_some_and(|there| !(there && kind.is_dir())) {
+                super::remove::remove_tree(&target)?;
+            }
+        }
         if kind.is_dir() {
-            copy_tree(&source, &target)?;
+            copy_over(&source, &target, replace)?;
             fs::set_permissions(&target, fs::metadata(&source)?.permissions())?;
         } else if kind.is_file() {
             fs::copy(&source, &target)?;

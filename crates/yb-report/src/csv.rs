@@ -105,3 +105,22 @@ pub(crate) fn reason(trial: &Trial) -> Option<String> {
     let errors = log["errors"].as_array().into_iter().flatten();
     errors.filter_map(|error| error["message"].as_str()).map(one_line).next()
 }
+
+/// Returns what the runners printed about the failures of a trial, for formats with a block of text: at most this many lines.
+pub(crate) fn failure_text(trial: &Trial, max_lines: usize) -> String {
+    if matches!(trial.outcome.class, OutcomeClass::Passed | OutcomeClass::Pending) {
+        return String::new();
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for one in evaluations(&trial.results()).into_iter().filter(|one| one.status != "passed") {
+        for failure in &one.failures {
+            lines.push(format!("{}: {}", one.name, failure.title()));
+            lines.extend(failure.lines.iter().map(|line| format!("    {line}").trim_end().to_owned()));
+        }
+    }
+    if let more @ 1.. = lines.len().saturating_sub(max_lines) {
+        lines.truncate(max_lines);
+        lines.push(format!("… {}", yb_figures::counted(more, "more line", "more lines")));
+    }
+    lines.join("\n")
+}

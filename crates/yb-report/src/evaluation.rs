@@ -16,11 +16,28 @@ pub(crate) struct Evaluation {
     pub(crate) cost_usd: Option<f64>,
     pub(crate) assertions: Vec<Assertion>,
     pub(crate) metrics: Map<String, Value>,
+    /// What the runner printed about failures.
+    pub(crate) failures: Vec<Failure>,
     /// Paths and descriptions.
     pub(crate) artifacts: Vec<(String, String)>,
     pub(crate) error: Option<String>,
     /// Unknown fields.
     pub(crate) rest: Map<String, Value>,
+}
+
+/// What the runner printed about a failure.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Failure {
+    /// The id of the test; absent for the end of the output of a command.
+    pub(crate) test: Option<String>,
+    pub(crate) lines: Vec<String>,
+}
+
+impl Failure {
+    /// Returns the title above the lines.
+    pub(crate) fn title(&self) -> &str {
+        self.test.as_deref().unwrap_or("output")
+    }
 }
 
 /// One assertion.
@@ -64,6 +81,7 @@ fn read(value: &Value) -> Evaluation {
             ("checks", Value::Array(_)) => {}
             ("metrics", Value::Object(metrics)) => found.metrics = metrics.clone(),
             ("artifacts", Value::Array(files)) => found.artifacts = files.iter().map(artifact).collect(),
+            ("failures", Value::Array(failures)) => found.failures = failures.iter().map(failure).collect(),
             ("error", Value::Null) | ("timestamp", _) => {}
             ("error", value) => {
                 found.error = Some(value["message"].as_str().map_or_else(|| plain(value), str::to_owned));
@@ -75,6 +93,14 @@ fn read(value: &Value) -> Evaluation {
         }
     }
     found
+}
+
+fn failure(value: &Value) -> Failure {
+    let lines = value["lines"].as_array().into_iter().flatten();
+    Failure {
+        test: value["test"].as_str().map(str::to_owned),
+        lines: lines.filter_map(Value::as_str).map(str::to_owned).collect(),
+    }
 }
 
 fn artifact(value: &Value) -> (String, String) {

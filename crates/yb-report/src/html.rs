@@ -1,14 +1,21 @@
 //! HTML: one file for small reports, an index and a page per trial for large ones. Pages make no network requests and can
 //! be opened from disk.
 
+pub(crate) mod aligned;
+mod answer;
 mod chart;
-mod index;
-mod markup;
+pub(crate) mod index;
+pub(crate) mod links;
+pub(crate) mod markup;
 mod patch;
-mod table;
-mod transcript;
-mod trial;
+mod prose;
+mod reproduce;
+pub(crate) mod table;
+pub(crate) mod transcript;
+pub(crate) mod trial;
 mod values;
+mod waterfall;
+mod why;
 
 use yb_engine::safe_name;
 
@@ -23,8 +30,8 @@ const CONVERSATIONS: (usize, usize, usize) = (40_000_000, 16_000, 256_000);
 /// Size limits of diffs, as for [`CONVERSATIONS`].
 const DIFFS: (usize, usize, usize) = (20_000_000, 16_000, 256_000);
 
-const STYLE: &str = include_str!("html/report.css");
-const SCRIPT: &str = include_str!("html/report.js");
+pub(crate) const STYLE: &str = include_str!("html/report.css");
+pub(crate) const SCRIPT: &str = include_str!("html/report.js");
 
 /// One file of an HTML report.
 #[derive(Debug)]
@@ -46,11 +53,13 @@ pub struct Html<'a> {
 /// Renders a report as HTML.
 #[must_use]
 pub fn html(report: &Report) -> Html<'_> {
-    let entries = report
-        .trials()
-        .enumerate()
-        .map(|(at, (run, trial))| TrialEntry { at, run, trial, label: run.label(trial) })
-        .collect();
+    let mut entries = Vec::new();
+    for run in &report.runs {
+        let parts = run.label_parts();
+        for trial in &run.trials {
+            entries.push(TrialEntry { at: entries.len(), run, trial, label: parts.label(trial) });
+        }
+    }
     Html { report, entries }
 }
 
@@ -77,9 +86,9 @@ impl TrialEntry<'_> {
 
 /// Size limits per trial, in bytes.
 #[derive(Debug, Clone, Copy)]
-struct SizeLimits {
-    conversation: usize,
-    diff: usize,
+pub(crate) struct SizeLimits {
+    pub(crate) conversation: usize,
+    pub(crate) diff: usize,
 }
 
 impl<'a> Html<'a> {
@@ -103,7 +112,7 @@ impl<'a> Html<'a> {
     }
 
     fn index(&self) -> Page {
-        if let [only] = self.entries.as_slice() {
+        if let ([only], None) = (self.entries.as_slice(), &self.report.comparison) {
             return self.lone_trial(only);
         }
         let mut body = Markup::default();
@@ -182,8 +191,8 @@ fn frame(title: &str, body: &Markup) -> String {
     page.into_string()
 }
 
-const LOGO: &str = "<svg class=\"logo\" viewBox=\"0 0 24 24\" aria-hidden=\"true\"><rect x=\"2\" y=\"12\" width=\"5\" height=\"10\" \
+pub(crate) const LOGO: &str = "<svg class=\"logo\" viewBox=\"0 0 24 24\" aria-hidden=\"true\"><rect x=\"2\" y=\"12\" width=\"5\" height=\"10\" \
     rx=\"1.5\"/><rect x=\"9.5\" y=\"7\" width=\"5\" height=\"15\" rx=\"1.5\"/><rect x=\"17\" y=\"2\" width=\"5\" height=\"20\" rx=\"1.5\"/></svg>";
-const SUN: &str = "<svg class=\"sun\" viewBox=\"0 0 24 24\" aria-hidden=\"true\"><circle cx=\"12\" cy=\"12\" r=\"4.5\"/><path d=\"M12 1.5v3M12 \
+pub(crate) const SUN: &str = "<svg class=\"sun\" viewBox=\"0 0 24 24\" aria-hidden=\"true\"><circle cx=\"12\" cy=\"12\" r=\"4.5\"/><path d=\"M12 1.5v3M12 \
     19.5v3M1.5 12h3M19.5 12h3M4.6 4.6l2.1 2.1M17.3 17.3l2.1 2.1M4.6 19.4l2.1-2.1M17.3 6.7l2.1-2.1\"/></svg>";
-const MOON: &str = "<svg class=\"moon\" viewBox=\"0 0 24 24\" aria-hidden=\"true\"><path d=\"M20 14.5A8.5 8.5 0 0 1 9.5 4a8.5 8.5 0 1 0 10.5 10.5z\"/></svg>";
+pub(crate) const MOON: &str = "<svg class=\"moon\" viewBox=\"0 0 24 24\" aria-hidden=\"true\"><path d=\"M20 14.5A8.5 8.5 0 0 1 9.5 4a8.5 8.5 0 1 0 10.5 10.5z\"/></svg>";

@@ -1,5 +1,8 @@
 //! JSON: the complete report in one document.
 
+use std::io::{self, Write};
+
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value, json};
 
 use crate::model::{Cell, Matrix, Money, Report, Run, Trial};
@@ -10,17 +13,64 @@ pub const JSON_VERSION: &str = "1.0.0";
 /// Renders a report as one JSON document. Each trial carries its whole `results.json` as `results`.
 #[must_use]
 pub fn json(report: &Report) -> String {
-    let document = json!({
-        "format": "youbencha-report",
-        "version": JSON_VERSION,
-        "runs": report.runs.iter().map(run).collect::<Vec<_>>(),
-    });
-    let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
-    text.push('\n');
-    text
+    let mut text = Vec::new();
+    // Writing to memory does not fail.
+    let _ = write_json(report, &mut text);
+    String::from_utf8(text).unwrap_or_default()
 }
 
-fn run(run: &Run) -> Value {
+/// Writes a report as one JSON document, trial by trial, so that the document need not be in memory.
+///
+/// # Errors
+/// When writing fails.
+pub fn write_json(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let mut fields = Map::new();
+    fields.insert("format".to_owned(), "youbencha-report".into());
+    fields.insert("version".to_owned(), JSON_VERSION.into());
+    fields.insert("runs".to_owned(), Value::Null);
+    if let Some(found) = &report.comparison {
+        fields.insert("comparison".to_owned(), json!(found));
+    }
+    let document = WithList { fields, name: "runs", items: &report.runs, render: run };
+    serde_json::to_writer_pretty(&mut *out, &document)?;
+    out.write_all(b"\n")
+}
+
+/// An object with one list whose items are rendered while they are written.
+struct WithList<'a, T, R> {
+    fields: Map<String, Value>,
+    /// The field of the list.
+    name: &'static str,
+    items: &'a [T],
+    render: fn(&'a T) -> R,
+}
+
+impl<'a, T, R: Serialize> Serialize for WithList<'a, T, R> {
+    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
+        let mut object = output.serialize_map(Some(self.fields.len()))?;
+        for (name, value) in &self.fields {
+            if name == self.name {
+                object.serialize_entry(name, &List { items: self.items, render: self.render })?;
+            } else {
+                object.serialize_entry(name, value)?;
+            }
+        }
+        object.end()
+    }
+}
+
+struct List<'a, T, R> {
+    items: &'a [T],
+    render: fn(&'a T) -> R,
+}
+
+impl<'a, T, R: Serialize> Serialize for List<'a, T, R> {
+    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
+        output.collect_seq(self.items.iter().map(self.render))
+    }
+}
+
+fn run(run: &Run) -> WithList<'_, Trial, Value> {
     let matrix = Matrix::of(run);
     let cells: Vec<Value> = matrix
         .cells()
@@ -33,7 +83,7 @@ fn run(run: &Run) -> Value {
         .collect();
     let outcomes: Map<String, Value> =
         run.outcomes().into_iter().map(|(outcome, count)| (outcome.name.clone(), json!(count))).collect();
-    json!({
+    let fields = json!({
         "run": run.id,
         "name": run.name,
         "state": run.condition,
@@ -45,9 +95,14 @@ fn run(run: &Run) -> Value {
         "outcomes": outcomes,
         "summary": totals(&run.totals()),
         "matrix": cells,
+        "variants": run.variants,
         "extra": run.extra,
-        "trials": run.trials.iter().map(trial).collect::<Vec<_>>(),
-    })
+        "trials": Value::Null,
+    });
+    let Value::Object(fields) = fields else {
+        return WithList { fields: Map::new(), name: "", items: &[], render: trial };
+    };
+    WithList { fields, name: "trials", items: &run.trials, render: trial }
 }
 
 fn totals(cell: &Cell) -> Value {
@@ -78,7 +133,7 @@ fn trial(trial: &Trial) -> Value {
             })
         })
         .collect();
-    let log = trial.log().unwrap_or_default();
+    let usage = trial.log_usage().unwrap_or_default();
     json!({
         "trial": trial.name,
         "id": trial.id,
@@ -95,7 +150,7 @@ fn trial(trial: &Trial) -> Value {
         "cost_usd": trial.money.total(),
         "spend": spend(&trial.money),
         "tokens": trial.tokens,
-        "usage": log["usage"],
+        "usage": usage,
         "turns": trial.turns,
         "isolation": trial.isolation,
         "error": trial.error,

@@ -1,9 +1,12 @@
 //! JUnit XML as read by Jenkins, GitLab, GitHub Actions, Azure and CircleCI: a test suite per variant, a test case per
 //! trial.
 
-use crate::csv::reason;
+use crate::csv::{failure_text, reason};
 use crate::escape::markup;
 use crate::model::{OutcomeClass, Report, Run, Trial};
+
+/// Maximum number of lines about the failures of a trial.
+const LINES: usize = 300;
 
 /// Renders a report as JUnit XML. A failed trial is a `failure`, an inconclusive one an `error`, an excluded or pending one
 /// `skipped`.
@@ -65,8 +68,8 @@ fn case(xml: &mut Xml, run: &Run, trial: &Trial) {
     };
     match trial.outcome.class {
         OutcomeClass::Passed => {}
-        OutcomeClass::Failed => xml.problem("failure", word, &message),
-        OutcomeClass::Inconclusive => xml.problem("error", word, &message),
+        OutcomeClass::Failed => xml.problem("failure", word, &message, &failure_text(trial, LINES)),
+        OutcomeClass::Inconclusive => xml.problem("error", word, &message, &failure_text(trial, LINES)),
         OutcomeClass::Excluded | OutcomeClass::Pending => {
             xml.text.push_str("      <skipped");
             xml.attribute("message", &message);
@@ -152,13 +155,17 @@ impl Xml {
         self.text.push_str("/>\n");
     }
 
-    fn problem(&mut self, tag: &str, kind: &str, text: &str) {
+    fn problem(&mut self, tag: &str, kind: &str, text: &str, details: &str) {
         self.text.push_str("      <");
         self.text.push_str(tag);
         self.attribute("message", &crate::text::shorten(text, 300));
         self.attribute("type", kind);
         self.text.push('>');
         markup(&mut self.text, text);
+        if !details.is_empty() {
+            self.text.push('\n');
+            markup(&mut self.text, details);
+        }
         self.text.push_str("</");
         self.text.push_str(tag);
         self.text.push_str(">\n");

@@ -5,8 +5,9 @@
 //!                                                                └──▶ html: one file, or an index and a page per trial
 //! ```
 //!
-//! The crate neither prints nor writes files: it returns texts. The same recorded run always gives the same bytes.
+//! The crate neither prints nor writes files: it returns texts, or writes them to what it is given. The same recorded run always gives the same bytes.
 
+mod comparison;
 mod csv;
 mod escape;
 mod evaluation;
@@ -19,11 +20,12 @@ mod model;
 mod source;
 mod text;
 mod value;
+pub mod view;
 
 pub use csv::csv;
 pub use github::{GITHUB_LIMIT, github};
 pub use html::{Html, Page, SINGLE_FILE, html};
-pub use json::{JSON_VERSION, json};
+pub use json::{JSON_VERSION, json, write_json};
 pub use junit::junit;
 pub use markdown::markdown;
 pub use model::{Attempt, Money, OutcomeClass, Report, Run, Trial, TrialOutcome};

@@ -3,8 +3,10 @@
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
+use yb_engine::compare::Comparison;
 use yb_figures::{count, duration_ms, money, percent, timestamp};
 
+use crate::comparison;
 use crate::csv::reason;
 use crate::escape::{cell as code_cell, code, escape_text, fence};
 use crate::evaluation::{Assertion, Evaluation, evaluations};
@@ -15,6 +17,9 @@ use crate::value::{ROWS, ValueLayout, field_layout, layout, readable_name};
 #[must_use]
 pub fn markdown(report: &Report) -> String {
     let mut text = "# youBencha Evaluation Report\n".to_owned();
+    if let Some(found) = &report.comparison {
+        write_comparison(&mut text, found);
+    }
     for run in &report.runs {
         if report.has_several_runs() {
             let _ = writeln!(text, "\n# {}\n", escape_text(&run.id));
@@ -22,6 +27,31 @@ pub fn markdown(report: &Report) -> String {
         write_run(&mut text, run);
     }
     text
+}
+
+fn write_comparison(text: &mut String, found: &Comparison) {
+    let _ = writeln!(text, "\n## Comparison\n\n**{}**\n", escape_text(&found.reason));
+    let runs = [("Before", comparison::before(found)), ("Now", found.b.run.clone())];
+    facts(text, &runs.map(|(name, run)| (name, code_cell(&run))));
+    text.push_str(
+        "\n| all cases | before | now | difference | bounds |\n| --- | ---: | ---: | ---: | --- |\n",
+    );
+    for row in comparison::totals(found) {
+        let _ = writeln!(text, "| {} |", row.join(" | "));
+    }
+    text.push_str("\n| case | variant | before | now | change | time | cost |\n");
+    text.push_str("| --- | --- | ---: | ---: | ---: | --- | --- |\n");
+    for row in comparison::cases(found) {
+        let (case, variant) = (escape_text(row.case), escape_text(&row.variant));
+        let _ = writeln!(
+            text,
+            "| {case} | {variant} | {} | {} | {} | {} | {} |",
+            row.before, row.now, row.change, row.time, row.cost
+        );
+    }
+    for note in comparison::notes(found) {
+        let _ = writeln!(text, "\n{}", escape_text(&note));
+    }
 }
 
 fn write_run(text: &mut String, run: &Run) {
@@ -38,6 +68,7 @@ fn write_run(text: &mut String, run: &Run) {
         ("State", escape_text(&run.condition)),
         ("Trials", format!("{} ({})", run.trials.len(), outcomes.join(", "))),
     ];
+    rows.extend(run.proven_cases().map(|proven| ("Checks", escape_text(&proven))));
     if let Some(usd) = whole.money.total() {
         rows.push(("Cost", cost(&whole, usd)));
     }
@@ -58,6 +89,7 @@ fn write_run(text: &mut String, run: &Run) {
         }
     }
     matrix(text, run);
+    variants(text, run);
     if run.trials.len() > 1 {
         trials(text, run);
     }
@@ -122,6 +154,25 @@ fn matrix(text: &mut String, run: &Run) {
         text.push_str(
             "\nPassed of counted trials; *not counted* are excluded, inconclusive and pending trials.\n",
         );
+    }
+}
+
+/// Writes the totals of the variants, the effects of factors, and which is better.
+fn variants(text: &mut String, run: &Run) {
+    let Some(summary) = &run.variants else { return };
+    for table in summary.tables() {
+        let cells = |cells: &[String]| {
+            cells.iter().map(|cell| format!(" {} |", escape_text(cell))).collect::<String>()
+        };
+        let _ = writeln!(text, "\n## {}\n\n|{}", table.title, cells(&table.header));
+        let _ = writeln!(text, "|{}", " --- |".repeat(table.header.len()));
+        for row in &table.rows {
+            let _ = writeln!(text, "|{}", cells(row));
+        }
+    }
+    text.push('\n');
+    for answer in &summary.answers {
+        let _ = writeln!(text, "- {}", escape_text(answer));
     }
 }
 
@@ -241,6 +292,12 @@ fn evaluation(text: &mut String, one: &Evaluation) {
     }
     if let Some(error) = &one.error {
         let _ = writeln!(text, "{}", fence(error, "text"));
+    }
+    for failure in &one.failures {
+        let _ = writeln!(text, "**{}**\n", escape_text(failure.title()));
+        if !failure.lines.is_empty() {
+            let _ = writeln!(text, "{}", fence(&failure.lines.join("\n"), "text"));
+        }
     }
     let mut asides = Vec::new();
     asides.extend(one.duration_ms.map(|ms| format!("took {}", duration_ms(ms))));

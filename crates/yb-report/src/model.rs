@@ -1,11 +1,14 @@
 //! The model behind every format: recorded runs and trials, independent of what recorded them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use serde_json::{Map, Value};
+use yb_engine::check::Proof;
+use yb_engine::compare::{Comparison, VariantSummary};
 use yb_engine::outcome::{Outcome, PassCredit};
 use yb_engine::run::Spend;
+use yb_engine::stats::Interval;
 
 /// The input of every format: one or more runs.
 #[derive(Debug, Clone, Default)]
@@ -13,13 +16,22 @@ use yb_engine::run::Spend;
 pub struct Report {
     /// The runs, in the order of the command line.
     pub runs: Vec<Run>,
+    /// The comparison of the last run with another one.
+    pub comparison: Option<Comparison>,
 }
 
 impl Report {
     /// Creates a report about some runs.
     #[must_use]
     pub fn of(runs: Vec<Run>) -> Self {
-        Self { runs }
+        Self { runs, comparison: None }
+    }
+
+    /// Adds the comparison of the last run with another one.
+    #[must_use]
+    pub fn compared(mut self, comparison: Comparison) -> Self {
+        self.comparison = Some(comparison);
+        self
     }
 
     /// Iterates over every trial with its run.
@@ -53,6 +65,10 @@ pub struct Run {
     pub youbencha: Option<String>,
     /// The directory of the run or of the bundle.
     pub directory: PathBuf,
+    /// Totals and comparison of the variants; absent with a single variant.
+    pub variants: Option<VariantSummary>,
+    /// The mean pass rate of the cases with its 95% interval.
+    pub pass_rate: Option<(f64, Interval)>,
     /// Further fields of `results.json`, such as gates; shown generically.
     pub extra: Map<String, Value>,
     /// The trials, in plan order.
@@ -79,6 +95,8 @@ pub struct Trial {
     pub model: Option<String>,
     /// The commit of the start tree.
     pub commit: Option<String>,
+    /// What the check of the case had shown when the run started; absent if an older version recorded it.
+    pub proof: Option<Proof>,
     /// How the trial ended.
     pub outcome: TrialOutcome,
     /// Start time of the deciding attempt, ISO 8601.
@@ -184,7 +202,8 @@ pub enum OutcomeClass {
 
 impl OutcomeClass {
     /// Returns the key of the class in CSS and in the JSON field `counts_as`.
-    pub(crate) const fn key(self) -> &'static str {
+    #[must_use]
+    pub const fn key(self) -> &'static str {
         match self {
             Self::Passed => "pass",
             Self::Failed => "fail",
@@ -195,7 +214,8 @@ impl OutcomeClass {
     }
 
     /// Returns a mark that is readable without color.
-    pub(crate) const fn mark(self) -> &'static str {
+    #[must_use]
+    pub const fn mark(self) -> &'static str {
         match self {
             Self::Passed => "✓",
             Self::Failed => "✗",
@@ -213,7 +233,9 @@ impl Default for TrialOutcome {
 }
 
 impl TrialOutcome {
-    pub(crate) fn of(outcome: Outcome) -> Self {
+    /// Returns how an outcome enters the pass rate.
+    #[must_use]
+    pub fn of(outcome: Outcome) -> Self {
         let class = match outcome.pass_credit() {
             PassCredit::One => OutcomeClass::Passed,
             PassCredit::Zero => OutcomeClass::Failed,
@@ -280,14 +302,14 @@ pub(crate) struct Matrix<'a> {
 impl<'a> Matrix<'a> {
     pub(crate) fn of(run: &'a Run) -> Self {
         let mut matrix = Self::default();
+        let (mut cases, mut variants) = (HashSet::new(), HashSet::new());
         for trial in &run.trials {
             let key = (trial.case.as_str(), trial.variant.as_str());
-            if !matrix.cells.contains_key(&key) {
-                for (known, name) in [(&mut matrix.cases, key.0), (&mut matrix.variants, key.1)] {
-                    if !known.contains(&name) {
-                        known.push(name);
-                    }
-                }
+            if cases.insert(key.0) {
+                matrix.cases.push(key.0);
+            }
+            if variants.insert(key.1) {
+                matrix.variants.push(key.1);
             }
             matrix.cells.entry(key).or_default().add(trial);
         }
@@ -298,6 +320,22 @@ impl<'a> Matrix<'a> {
         self.cells.get(&(case, variant))
     }
 
+    /// Returns the cases, in plan order; if there are more than this many, those with the lowest pass rates.
+    pub(crate) fn shown_cases(&self, max: usize) -> Vec<&'a str> {
+        let rate = |case: &str| {
+            let cells = self.variants.iter().filter_map(|variant| self.cells.get(&(case, *variant)));
+            let (passed, counted) =
+                cells.fold((0, 0), |sum, cell| (sum.0 + cell.passed, sum.1 + cell.counted));
+            if counted == 0 { 2.0 } else { passed as f64 / counted as f64 }
+        };
+        if self.cases.len() <= max {
+            return self.cases.clone();
+        }
+        let mut rated: Vec<(f64, &'a str)> = self.cases.iter().map(|case| (rate(case), *case)).collect();
+        rated.sort_by(|one, two| one.0.total_cmp(&two.0));
+        rated.into_iter().take(max).map(|(_, case)| case).collect()
+    }
+
     /// Iterates over the existing cells, case by case.
     pub(crate) fn cells(&self) -> impl Iterator<Item = (&'a str, &'a str, &Cell)> {
         self.cases.iter().flat_map(move |case| {
@@ -306,7 +344,34 @@ impl<'a> Matrix<'a> {
     }
 }
 
+/// The parts of a trial's label that its run needs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LabelParts {
+    variant: bool,
+    repeat: bool,
+}
+
+impl LabelParts {
+    pub(crate) fn label(self, trial: &Trial) -> String {
+        let mut label = trial.case.clone();
+        if self.variant {
+            label.push_str(" / ");
+            label.push_str(&trial.variant);
+        }
+        if self.repeat {
+            label.push_str(&format!(" #{}", trial.repeat));
+        }
+        label
+    }
+}
+
 impl Run {
+    /// Describes how many cases were proven when the run started, and which were not.
+    pub(crate) fn proven_cases(&self) -> Option<String> {
+        let trials = self.trials.iter().map(|trial| (trial.case.as_str(), trial.proof));
+        yb_engine::check::proven_cases(trials).filter(|_| !self.trials.is_empty())
+    }
+
     /// Returns the totals of all trials.
     pub(crate) fn totals(&self) -> Cell {
         self.variant_totals(None)
@@ -343,14 +408,11 @@ impl Run {
 
     /// Returns the label of a trial: `case / variant #repeat`, without the parts that all trials share.
     pub(crate) fn label(&self, trial: &Trial) -> String {
-        let mut label = trial.case.clone();
-        if self.has_variants() {
-            label.push_str(" / ");
-            label.push_str(&trial.variant);
-        }
-        if self.has_repeats() {
-            label.push_str(&format!(" #{}", trial.repeat));
-        }
-        label
+        self.label_parts().label(trial)
+    }
+
+    /// Returns what labels need. Computed once for the labels of many trials.
+    pub(crate) fn label_parts(&self) -> LabelParts {
+        LabelParts { variant: self.has_variants(), repeat: self.has_repeats() }
     }
 }

@@ -2,11 +2,14 @@
 //!
 //! Bundles and logs are read as JSON values: fields may be missing, and unknown fields are shown generically.
 
+use std::fmt;
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
+use yb_engine::compare::VariantSummary;
 use yb_engine::log::FILE_NAME as LOG;
 use yb_engine::run::{
     AttemptRecord, PlannedTrial, RunDir, RunError, RunInfo, RunResults, StopReason, TrialState,
@@ -21,7 +24,7 @@ const ORIGINAL_LOG: &str = "youbencha.log.json";
 const PATCH: &str = "git-diff.patch";
 
 /// Fields of a run's `results.json` that a report shows elsewhere.
-const SHOWN_ELSEWHERE: [&str; 14] = [
+const SHOWN_ELSEWHERE: [&str; 16] = [
     "version",
     "run",
     "name",
@@ -34,6 +37,8 @@ const SHOWN_ELSEWHERE: [&str; 14] = [
     "outcomes",
     "spend",
     "unpriced",
+    "design",
+    "variants",
     "journal_head",
     "trials",
 ];
@@ -84,15 +89,8 @@ pub fn read_run(run: RunDir) -> Result<Run, ReadError> {
             info.check_artifacts(record)?;
         }
     }
-    let condition = match &info.state.stopped {
-        _ if info.active => "running".to_owned(),
-        Some(StopReason::Interrupted) => "stopped (interrupted)".to_owned(),
-        Some(StopReason::Budget) => "stopped (budget)".to_owned(),
-        Some(StopReason::Disk) => "stopped (disk full)".to_owned(),
-        Some(_) => "stopped".to_owned(),
-        None if info.state.finished => "finished".to_owned(),
-        None => "died".to_owned(),
-    };
+    let condition = condition(&info);
+    let results = RunResults::figures_of(&info.plan, &info.state);
     Ok(Run {
         id: info.run.id(),
         name: info.plan.name.clone(),
@@ -102,15 +100,36 @@ pub fn read_run(run: RunDir) -> Result<Run, ReadError> {
         config: Some(info.plan.config.display().to_string()),
         youbencha: Some(info.plan.youbencha.clone()),
         directory: info.run.path().to_owned(),
+        variants: VariantSummary::of(&results),
+        pass_rate: results.pass_rate().1,
         extra: extra(&info),
         trials: info.plan.trials.iter().map(|planned| trial(&info, planned)).collect(),
     })
 }
 
+/// Returns the state of a run in words.
+pub(crate) fn condition(info: &RunInfo) -> String {
+    match &info.state.stopped {
+        _ if info.active => "running".to_owned(),
+        Some(StopReason::Interrupted) => "stopped (interrupted)".to_owned(),
+        Some(StopReason::Budget) => "stopped (budget)".to_owned(),
+        Some(StopReason::Disk) => "stopped (disk full)".to_owned(),
+        Some(_) => "stopped".to_owned(),
+        None if info.state.finished => "finished".to_owned(),
+        None => "died".to_owned(),
+    }
+}
+
 /// Collects the remaining fields of the results; the file may have more than the journal.
 fn extra(info: &RunInfo) -> Map<String, Value> {
-    let written = read_json(&info.run.results()).unwrap_or_default();
-    let folded = serde_json::to_value(RunResults::of(&info.plan, &info.state)).unwrap_or_default();
+    // Of a chained run only fields that were checked are shown.
+    let written = written_fields(&info.run.results()).unwrap_or_default();
+    let written = match serde_json::from_value::<RunResults>(Value::Object(written.clone())) {
+        Ok(results) if info.chained => serde_json::to_value(results).unwrap_or_default(),
+        _ => Value::Object(written),
+    };
+    let folded =
+        serde_json::to_value(RunResults::without_trials(&info.plan, &info.state)).unwrap_or_default();
     let mut extra = Map::new();
     for value in [written, folded] {
         let Value::Object(fields) = value else { continue };
@@ -118,6 +137,45 @@ fn extra(info: &RunInfo) -> Map<String, Value> {
     }
     extra.retain(|_, value| !is_empty(value));
     extra
+}
+
+/// Reads the fields of a run's results but its trials, which may be many.
+fn written_fields(path: &Path) -> Option<Map<String, Value>> {
+    let file = io::BufReader::new(fs::File::open(path).ok()?);
+    serde_json::from_reader(file).ok().map(|FieldsWithoutTrials(fields)| fields)
+}
+
+/// The fields of an object, with an empty list of trials.
+struct FieldsWithoutTrials(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for FieldsWithoutTrials {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        input.deserialize_map(FieldsVisitor)
+    }
+}
+
+struct FieldsVisitor;
+
+impl<'de> Visitor<'de> for FieldsVisitor {
+    type Value = FieldsWithoutTrials;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the results of a run")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+        let mut fields = Map::new();
+        while let Some(name) = entries.next_key::<String>()? {
+            let value = if name == "trials" {
+                entries.next_value::<IgnoredAny>()?;
+                Value::Array(Vec::new())
+            } else {
+                entries.next_value()?
+            };
+            fields.insert(name, value);
+        }
+        Ok(FieldsWithoutTrials(fields))
+    }
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -129,7 +187,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-fn trial(info: &RunInfo, planned: &PlannedTrial) -> Trial {
+pub(crate) fn trial(info: &RunInfo, planned: &PlannedTrial) -> Trial {
     let mut trial = Trial {
         name: planned.folder.clone(),
         id: Some(planned.id.clone()),
@@ -139,6 +197,7 @@ fn trial(info: &RunInfo, planned: &PlannedTrial) -> Trial {
         agent: planned.agent.clone(),
         model: planned.model.clone(),
         commit: Some(planned.commit.clone()),
+        proof: planned.proof,
         ..Trial::default()
     };
     let Some(state) = info.state.get(&planned.folder) else { return trial };
@@ -245,6 +304,8 @@ pub fn read_bundle(path: &Path) -> Result<Run, ReadError> {
         config: text(&value["test_case"]["config_file"]),
         youbencha: text(&value["execution"]["youbencha_version"]),
         directory,
+        variants: None,
+        pass_rate: None,
         extra: Map::new(),
         trials: vec![trial],
     })
@@ -254,7 +315,7 @@ impl Trial {
     /// Returns the `results.json` of the deciding attempt; null if there is none.
     pub(crate) fn results(&self) -> Value {
         let path = self.artifacts.as_ref().map(|artifacts| artifacts.join(RESULTS));
-        path.and_then(|path| read_json(&path).ok()).unwrap_or_default()
+        path.filter(|path| is_regular_file(path)).and_then(|path| read_json(&path).ok()).unwrap_or_default()
     }
 
     /// Returns the path of the agent log.
@@ -266,6 +327,17 @@ impl Trial {
     /// Reads the agent log.
     pub(crate) fn log(&self) -> Option<Value> {
         read_json(&self.log_path()?).ok()
+    }
+
+    /// Reads the usage of the agent log, without its messages.
+    pub(crate) fn log_usage(&self) -> Option<Value> {
+        #[derive(serde::Deserialize)]
+        struct UsageField {
+            #[serde(default)]
+            usage: Value,
+        }
+        let file = io::BufReader::new(fs::File::open(self.log_path()?).ok()?);
+        serde_json::from_reader::<_, UsageField>(file).ok().map(|log| log.usage)
     }
 
     /// Reads at most `max_bytes` of the patch and returns them with its full length.

@@ -215,6 +215,15 @@ pub fn compare_suite(pairs: &[PassPair], criteria: &RegressionCriteria) -> Optio
     })
 }
 
+/// Decides about one case as [`compare_suite`] does, without a p-value; inconclusive without trials in both runs.
+pub(super) fn decide_case(pair: &PassPair, criteria: &RegressionCriteria) -> Decision {
+    if pair.a.of == 0 || pair.b.of == 0 {
+        return Decision::Inconclusive;
+    }
+    let arm = |passes: PassCount| Arm::of(std::iter::once(passes));
+    criteria.decide(mover_interval(arm(pair.a), arm(pair.b), criteria.alpha))
+}
+
 /// Returns the number of additional repeats with which [`compare_suite`] is expected to be conclusive.
 #[must_use]
 pub fn additional_repeats(pairs: &[PassPair], criteria: &RegressionCriteria) -> Option<AdditionalSamples> {

@@ -129,6 +129,15 @@ fn hypergeometric(pair: &PassPair, least: u64, most: u64) -> Vec<f64> {
     weights.into_iter().map(|weight| weight / sum).collect()
 }
 
+/// The probability that no trial of `b` passed, given the passes of both runs together.
+pub(super) fn no_pass_in_b(pair: &PassPair) -> f64 {
+    let passed = pair.a.passed + pair.b.passed;
+    if passed > pair.a.of {
+        return 0.0;
+    }
+    (ln_choose(pair.a.of, passed) - ln_choose(pair.a.of + pair.b.of, passed)).exp().min(1.0)
+}
+
 fn monte_carlo_p_value(pairs: &[PassPair]) -> f64 {
     let mean = |difference: f64| difference / pairs.len() as f64;
     let difference = |pair: &PassPair, b: u64| {

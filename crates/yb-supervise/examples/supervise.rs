@@ -17,6 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut method = None;
     let mut pause_after = None;
     let mut records: Option<PathBuf> = None;
+    let mut wait_for: Option<PathBuf> = None;
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
@@ -30,18 +31,25 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 pause_after = Some(Duration::from_secs_f64(seconds));
             }
             "--records" => records = Some(args.next().ok_or("--records FILE")?.into()),
+            // Before the runtime, which has threads.
+            "--keeper" => yb_supervise::start_keeper(),
+            "--wait-for" => wait_for = Some(args.next().ok_or("--wait-for FILE")?.into()),
             "--direct" => launch = Launch::Direct,
             "--" => break,
             other => return Err(format!("unknown option: `{other}`").into()),
         }
     }
     let program =
-        args.next().ok_or("usage: supervise [--deadline S] [--copies N] [--method M] [--direct] [--pause-after S] [--records FILE] -- PROGRAM ARGS…")?;
+        args.next().ok_or("usage: supervise [--deadline S] [--copies N] [--method M] [--direct] [--pause-after S] [--records FILE] [--keeper] [--wait-for FILE] -- PROGRAM ARGS…")?;
     let args: Vec<String> = args.collect();
 
     tokio::runtime::Runtime::new()?.block_on(async {
         let mut running = Vec::new();
-        for _ in 0..copies {
+        for copy in 0..copies {
+            // All copies but the first wait for the file.
+            while copy > 0 && wait_for.as_ref().is_some_and(|file| !file.exists()) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
             let mut command = Command::new(&program).args(&args).deadline(deadline).launch(launch);
             if let Some(method) = method {
                 command = command.containment_method(method);

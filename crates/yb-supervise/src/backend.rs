@@ -16,6 +16,8 @@ mod control;
 mod direct;
 #[cfg(windows)]
 mod job;
+#[cfg(unix)]
+mod shim_process;
 
 /// Events of a process tree.
 #[derive(Debug)]

@@ -51,6 +51,11 @@ impl CapturedOutput {
         &self.bytes
     }
 
+    /// Returns both pipes in order of arrival, without a copy.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
     /// Returns the bytes of stdout.
     pub fn stdout(&self) -> Vec<u8> {
         self.bytes_from(Pipe::Stdout)

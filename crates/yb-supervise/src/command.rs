@@ -17,6 +17,7 @@ use crate::quota::Quota;
 use crate::record::TreeRecord;
 use crate::report::{ContainmentMethod, Report};
 use crate::sandbox::Sandbox;
+use crate::shorten::LineLimits;
 use crate::stdin::Stdin;
 
 /// Default number of bytes that [`OutputMode::Capture`] keeps in memory, of both pipes together.
@@ -53,7 +54,7 @@ pub enum OutputMode {
     /// Streams stdout losslessly, line by line, to one consumer with backpressure: the child blocks while the
     /// consumer lags.
     Stream {
-        /// Maximum length of a line; a longer line ends the stream.
+        /// Maximum length of a line; a longer line ends the stream, or is shortened with [`Command::shorten_lines`].
         line_limit: usize,
         /// A file that receives the same bytes.
         tee: Option<PathBuf>,
@@ -101,6 +102,8 @@ pub struct Command {
     quotas: Vec<Quota>,
     tap: bool,
     json_lines: bool,
+    line_limits: Option<LineLimits>,
+    omitted_lines: Option<Vec<u8>>,
     sandbox: Option<Sandbox>,
     resources: ResourceLimits,
     start_hook: Option<StartHook>,
@@ -143,6 +146,8 @@ impl Command {
             quotas: Vec::new(),
             tap: false,
             json_lines: false,
+            line_limits: None,
+            omitted_lines: None,
             sandbox: None,
             resources: ResourceLimits::new(),
             start_hook: None,
@@ -241,6 +246,18 @@ impl Command {
     /// of a model do; a line may be delayed until the next piece.
     pub fn json_lines(mut self) -> Self {
         self.json_lines = true;
+        self
+    }
+
+    /// Shortens JSON lines of a stream that are longer than its limit instead of ending the stream. Log and tee have them whole.
+    pub fn shorten_lines(mut self, limits: LineLimits) -> Self {
+        self.line_limits = Some(limits);
+        self
+    }
+
+    /// Keeps lines of stdout that begin with this text out of the log file. Tee, stream and tap have them.
+    pub fn omit_from_log(mut self, prefix: impl Into<Vec<u8>>) -> Self {
+        self.omitted_lines = Some(prefix.into());
         self
     }
 

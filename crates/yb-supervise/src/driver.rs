@@ -98,6 +98,8 @@ impl Driver {
             (Some(reason), _) => reason,
             // The exit code is that of the sandbox wrapper, not of the program.
             (None, Some(ExitStatus::Code(_))) if !outcome.program_started => {
+                #[cfg(target_os = "linux")]
+                crate::sandbox::forget_probes();
                 End::SpawnFailed(SpawnError::SandboxFailed { reason: last_stderr_line(&output) })
             }
             (None, Some(ExitStatus::Code(code))) => End::Exited { code },

@@ -38,8 +38,12 @@ mod driver;
 mod egress_proxy;
 mod env;
 mod error;
+mod facts;
+#[cfg(target_os = "linux")]
+mod keeper;
 mod limits;
 mod lines;
+mod log_filter;
 mod logfile;
 #[cfg(unix)]
 mod open_files;
@@ -58,6 +62,7 @@ mod restrict;
 mod sandbox;
 #[cfg(unix)]
 mod shim;
+mod shorten;
 mod sink;
 mod stdin;
 #[cfg(unix)]
@@ -77,11 +82,14 @@ pub use command::{
 };
 pub use driver::Child;
 pub use error::SpawnError;
+pub use facts::{program_identity, recall_fact, remember_fact, remember_facts_in};
+#[cfg(target_os = "linux")]
+pub use keeper::{start_keeper, stop_keeper};
 pub use limits::{ExceededLimit, LimitEnforcer, Resource, ResourceLimits};
 pub use lines::{Lines, StreamItem};
 #[cfg(unix)]
 pub use open_files::raise_open_files_limit;
-pub use pause::PauseSwitch;
+pub use pause::{PauseSwitch, Stopwatch};
 pub use program::find_program;
 pub use quota::disk_usage;
 pub use reap::{ReapReport, reap};
@@ -91,10 +99,12 @@ pub use report::{
     Warning,
 };
 pub use sandbox::{
-    EgressRules, HostRule, InvalidHost, Network, RefusedConnection, Sandbox, SandboxKind, SandboxUnavailable,
+    EgressRules, HostRule, InvalidHost, Network, OverlayMount, RefusedConnection, Sandbox, SandboxKind,
+    SandboxUnavailable, is_opaque_dir, is_whiteout,
 };
 #[cfg(unix)]
 pub use shim::shim_main;
+pub use shorten::{LineLimits, LineReader, full_length, truncation_note};
 pub use stdin::{Stdin, StdinWriter};
 pub use tap::{Tap, TapItem};
 pub use tokio_util::sync::CancellationToken;
@@ -108,6 +118,14 @@ pub fn raise_open_files_limit() -> u64 {
 /// Does nothing on Windows, where a job object replaces the shim.
 #[cfg(windows)]
 pub fn shim_main() {}
+
+/// Does nothing here: the keeper needs a system call of Linux.
+#[cfg(not(target_os = "linux"))]
+pub fn start_keeper() {}
+
+/// Does nothing here: there is no keeper.
+#[cfg(not(target_os = "linux"))]
+pub fn stop_keeper() {}
 
 /// How long descendants may outlive their leader before they count as leaked. The last processes of a
 /// pipeline often exit slightly later than the leader.

@@ -5,10 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
+use crate::shorten::{LineLimits, LineShortener};
 use crate::wake::Waker;
 
 /// How many bytes of complete lines are buffered before backpressure starts.
 const QUEUE_LIMIT: usize = 1 << 20;
+/// What an item takes in memory beside its bytes, about: empty lines must not fill the queue without a limit either.
+const ITEM_SIZE: usize = 64;
 
 /// An item of a line stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,13 +26,18 @@ pub enum StreamItem {
         /// The configured limit.
         limit: usize,
     },
+    /// A line exceeded the limits and could not be shortened (see [`crate::Command::shorten_lines`]); the next item is the next line.
+    Skipped {
+        /// The length of the line.
+        length: u64,
+    },
 }
 
 impl StreamItem {
     fn size(&self) -> usize {
         match self {
-            Self::Line(bytes) | Self::Unterminated(bytes) => bytes.len(),
-            Self::TooLong { .. } => 0,
+            Self::Line(bytes) | Self::Unterminated(bytes) => ITEM_SIZE + bytes.len(),
+            Self::TooLong { .. } | Self::Skipped { .. } => ITEM_SIZE,
         }
     }
 }
@@ -135,36 +143,63 @@ impl Drop for Lines {
 pub(crate) struct LineSplitter {
     queue: Arc<LineQueue>,
     limit: usize,
+    /// How a longer line is shortened; `None` if it ends the stream.
+    limits: Option<LineLimits>,
     partial: Vec<u8>,
+    /// The current line, if it is longer than the limit.
+    shortener: Option<Box<LineShortener>>,
     over: bool,
 }
 
 impl LineSplitter {
-    pub(crate) fn new(queue: Arc<LineQueue>, limit: usize) -> Self {
-        Self { queue, limit, partial: Vec::new(), over: false }
+    pub(crate) fn new(queue: Arc<LineQueue>, limit: usize, limits: Option<LineLimits>) -> Self {
+        Self { queue, limit, limits, partial: Vec::new(), shortener: None, over: false }
     }
 
     pub(crate) fn push(&mut self, mut chunk: &[u8]) {
         while !self.over && !chunk.is_empty() {
             let newline = memchr::memchr(b'\n', chunk);
-            let part = &chunk[..newline.unwrap_or(chunk.len())];
-            if self.partial.len() + part.len() > self.limit {
-                self.over = true;
-                self.partial = Vec::new();
-                self.queue.push(StreamItem::TooLong { limit: self.limit });
-                self.queue.end();
-                return;
-            }
-            self.partial.extend_from_slice(part);
-            let Some(newline) = newline else { return };
-            self.queue.push(StreamItem::Line(std::mem::take(&mut self.partial)));
+            self.extend(&chunk[..newline.unwrap_or(chunk.len())]);
+            let Some(newline) = newline.filter(|_| !self.over) else { return };
+            let line = self.take_line();
+            self.queue.push(line.map_or_else(|item| item, StreamItem::Line));
             chunk = &chunk[newline + 1..];
         }
     }
 
+    fn extend(&mut self, part: &[u8]) {
+        if let Some(shortener) = &mut self.shortener {
+            return shortener.push(part);
+        }
+        if self.partial.len() + part.len() <= self.limit {
+            return self.partial.extend_from_slice(part);
+        }
+        let partial = std::mem::take(&mut self.partial);
+        match self.limits {
+            Some(limits) => {
+                let shortener = self.shortener.insert(Box::new(LineShortener::new(limits)));
+                shortener.push(&partial);
+                shortener.push(part);
+            }
+            None => {
+                self.over = true;
+                self.queue.push(StreamItem::TooLong { limit: self.limit });
+                self.queue.end();
+            }
+        }
+    }
+
+    /// Takes the current line, or the item in its place.
+    fn take_line(&mut self) -> Result<Vec<u8>, StreamItem> {
+        let Some(shortener) = self.shortener.take() else { return Ok(std::mem::take(&mut self.partial)) };
+        let (line, length) = shortener.finish();
+        line.ok_or(StreamItem::Skipped { length })
+    }
+
     pub(crate) fn finish(&mut self) {
-        if !self.over && !self.partial.is_empty() {
-            self.queue.push(StreamItem::Unterminated(std::mem::take(&mut self.partial)));
+        if !self.over && (!self.partial.is_empty() || self.shortener.is_some()) {
+            let line = self.take_line();
+            self.queue.push(line.map_or_else(|item| item, StreamItem::Unterminated));
         }
         self.queue.end();
     }
@@ -175,9 +210,13 @@ mod tests {
     use super::*;
 
     async fn items(chunks: &[&[u8]], limit: usize) -> Vec<StreamItem> {
+        items_within(chunks, limit, None).await
+    }
+
+    async fn items_within(chunks: &[&[u8]], limit: usize, limits: Option<LineLimits>) -> Vec<StreamItem> {
         let (_, waker) = crate::wake::pair().unwrap();
         let queue = LineQueue::new(waker);
-        let mut splitter = LineSplitter::new(queue.clone(), limit);
+        let mut splitter = LineSplitter::new(queue.clone(), limit, limits);
         for chunk in chunks {
             splitter.push(chunk);
         }
@@ -208,6 +247,25 @@ mod tests {
         );
         let got = items(&[b"ok\n123", b"45\nnever seen\n"], 4).await;
         assert_eq!(got, [line("ok"), StreamItem::TooLong { limit: 4 }]);
+    }
+
+    #[tokio::test]
+    async fn long_line_is_shortened_or_skipped_and_the_next_one_read() {
+        let limits = LineLimits { string: 3, structure: 20, line: 80 };
+        let long = [&b"{\"a\":"[..], b"\"1234", b"5678\"}\nok\n", &[b'['; 30], b"\n[1,2,3,4,5,6]"];
+        let got = items_within(&long, 10, Some(limits)).await;
+        let short = r#"{"a":"123\n[CONTENT TRUNCATED: 3 of 8 bytes kept]"}"#;
+        let end = StreamItem::Unterminated(b"[1,2,3,4,5,6]".to_vec());
+        assert_eq!(got, [line(short), line("ok"), StreamItem::Skipped { length: 30 }, end]);
+    }
+
+    #[tokio::test]
+    async fn empty_lines_fill_the_queue_too() {
+        let (_, waker) = crate::wake::pair().unwrap();
+        let queue = LineQueue::new(waker);
+        let _lines = Lines { queue: queue.clone() };
+        LineSplitter::new(queue.clone(), 9, None).push(&[b'\n'; QUEUE_LIMIT / ITEM_SIZE]);
+        assert!(queue.is_full());
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! A switch that suspends and resumes commands and their deadlines.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -17,6 +18,39 @@ pub struct PauseSwitch {
     paused: Arc<watch::Sender<bool>>,
     /// Number of commands whose tree may run.
     running: Arc<watch::Sender<usize>>,
+    time: Arc<Mutex<PausedTime>>,
+}
+
+/// How long a switch was on.
+#[derive(Debug, Default)]
+struct PausedTime {
+    /// The pauses that ended.
+    ended: Duration,
+    since: Option<Instant>,
+}
+
+/// Measures time without that during which its switch was on.
+#[derive(Debug, Clone)]
+pub struct Stopwatch {
+    switch: PauseSwitch,
+    began: Instant,
+    paused_before: Duration,
+}
+
+impl Stopwatch {
+    /// Returns the time since it was created, without pauses.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        // In this order, a pause that begins between the two is not subtracted too early.
+        let paused = self.switch.paused_time().saturating_sub(self.paused_before);
+        self.began.elapsed().saturating_sub(paused)
+    }
+
+    /// Returns the elapsed time in milliseconds.
+    #[must_use]
+    pub fn elapsed_ms(&self) -> u64 {
+        u64::try_from(self.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
 }
 
 impl Default for PauseSwitch {
@@ -29,18 +63,57 @@ impl PauseSwitch {
     /// Creates a switch that is off.
     #[must_use]
     pub fn new() -> Self {
-        Self { paused: Arc::new(watch::Sender::new(false)), running: Arc::new(watch::Sender::new(0)) }
+        Self {
+            paused: Arc::new(watch::Sender::new(false)),
+            running: Arc::new(watch::Sender::new(0)),
+            time: Arc::default(),
+        }
+    }
+
+    fn time(&self) -> MutexGuard<'_, PausedTime> {
+        self.time.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns how long the switch has been on, all pauses together.
+    #[must_use]
+    pub fn paused_time(&self) -> Duration {
+        let time = self.time();
+        time.ended + time.since.map(|since| since.elapsed()).unwrap_or_default()
+    }
+
+    /// Starts to measure time without pauses.
+    #[must_use]
+    pub fn stopwatch(&self) -> Stopwatch {
+        Stopwatch { switch: self.clone(), began: Instant::now(), paused_before: self.paused_time() }
+    }
+
+    /// Waits for a time without pauses.
+    pub async fn sleep(&self, duration: Duration) {
+        let stopwatch = self.stopwatch();
+        loop {
+            self.wait_until_off().await;
+            let left = duration.saturating_sub(stopwatch.elapsed());
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left).await;
+        }
     }
 
     /// Requests a pause and returns immediately. [`wait_until_idle`](Self::wait_until_idle) waits for it to
     /// take effect.
     pub fn pause(&self) {
+        self.time().since.get_or_insert_with(Instant::now);
         self.paused.send_replace(true);
     }
 
     /// Resumes all commands.
     pub fn resume(&self) {
         self.paused.send_replace(false);
+        let mut time = self.time();
+        if let Some(since) = time.since.take() {
+            time.ended += since.elapsed();
+        }
     }
 
     /// Returns whether the switch is on.
@@ -132,9 +205,31 @@ impl Drop for PauseState {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+
+    #[tokio::test]
+    async fn stopwatch_and_sleep_stand_still_while_paused() {
+        let switch = PauseSwitch::new();
+        let (stopwatch, whole) = (switch.stopwatch(), Instant::now());
+        let (step, pause) = (Duration::from_millis(20), Duration::from_millis(300));
+        let sleeping = tokio::spawn({
+            let switch = switch.clone();
+            async move { switch.sleep(step * 2).await }
+        });
+        for _ in 0..2 {
+            switch.pause();
+            switch.pause();
+            tokio::time::sleep(pause).await;
+            assert!(!sleeping.is_finished(), "paused time counted");
+            switch.resume();
+            switch.resume();
+        }
+        sleeping.await.unwrap();
+        assert!(switch.paused_time() >= pause * 2);
+        assert!(stopwatch.elapsed() >= step * 2);
+        assert!(whole.elapsed() >= stopwatch.elapsed() + pause * 2);
+        assert!(switch.stopwatch().elapsed() < pause, "earlier pauses are not subtracted");
+    }
 
     #[tokio::test]
     async fn wait_until_idle_returns_when_no_started_command_runs() {

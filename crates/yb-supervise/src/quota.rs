@@ -1,5 +1,8 @@
 //! Watches the disk usage of directories.
 
+#[cfg(unix)]
+mod usage;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -62,32 +65,26 @@ pub(crate) async fn exceeded(mut quotas: Vec<Quota>) -> End {
 }
 
 /// Returns the bytes on disk below a directory. Links are not followed; files that vanish during the scan
-/// count as zero.
+/// count as zero. Missing permissions are added for the time of the scan.
 pub fn disk_usage(directory: &Path) -> u64 {
-    let mut total = 0;
-    let mut open = vec![directory.to_owned()];
-    while let Some(directory) = open.pop() {
-        let Ok(entries) = std::fs::read_dir(&directory) else { continue };
-        for entry in entries.flatten() {
-            let Ok(metadata) = entry.metadata() else { continue };
-            total += allocated(&metadata);
-            if metadata.is_dir() {
-                open.push(entry.path());
+    #[cfg(unix)]
+    return usage::disk_usage(directory);
+    #[cfg(not(unix))]
+    {
+        let mut total = 0;
+        let mut open = vec![directory.to_owned()];
+        while let Some(directory) = open.pop() {
+            let Ok(entries) = std::fs::read_dir(&directory) else { continue };
+            for entry in entries.flatten() {
+                let Ok(metadata) = entry.metadata() else { continue };
+                total += metadata.len();
+                if metadata.is_dir() {
+                    open.push(entry.path());
+                }
             }
         }
+        total
     }
-    total
-}
-
-#[cfg(unix)]
-fn allocated(metadata: &std::fs::Metadata) -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    metadata.blocks() * 512
-}
-
-#[cfg(not(unix))]
-fn allocated(metadata: &std::fs::Metadata) -> u64 {
-    metadata.len()
 }
 
 #[cfg(test)]

@@ -159,6 +159,8 @@ pub struct LogSummary {
     pub logged: u64,
     /// Bytes missing from the log because of its size limit or a failed write.
     pub not_logged: u64,
+    /// Bytes of lines that were kept out of the log ([`Command::omit_from_log`](crate::Command::omit_from_log)).
+    pub omitted: u64,
     /// Bytes in the tee of a stream.
     pub teed: u64,
     /// Bytes missing from the tee because of its size limit or a failed write.

@@ -7,6 +7,7 @@ mod egress;
 mod filter;
 #[cfg(target_os = "linux")]
 mod landlock;
+mod overlay;
 mod plan;
 mod probe;
 #[cfg(unix)]
@@ -27,10 +28,13 @@ pub use egress::{EgressRules, HostRule, InvalidHost, RefusedConnection};
 pub(crate) use filter::{SyscallFilter, decode as decode_program};
 #[cfg(target_os = "linux")]
 use landlock::rules;
+pub use overlay::{OverlayMount, is_opaque_dir, is_whiteout};
 pub(crate) use plan::{SandboxPlan, plan_sandbox};
 pub use probe::SandboxUnavailable;
 #[cfg(target_os = "linux")]
 use probe::bubblewrap;
+#[cfg(target_os = "linux")]
+pub(crate) use probe::forget as forget_probes;
 #[cfg(target_os = "macos")]
 use seatbelt::{PROGRAM as SANDBOX_EXEC, profile};
 
@@ -57,6 +61,7 @@ pub struct Sandbox {
     pub(crate) read_only: Vec<PathMapping>,
     pub(crate) files: Vec<(PathBuf, Vec<u8>)>,
     pub(crate) hidden: Vec<PathBuf>,
+    pub(crate) overlay: Option<OverlayMount>,
     pub(crate) network: Network,
     pub(crate) egress: EgressRules,
     /// The rule about system calls that does not apply.
@@ -163,6 +168,13 @@ impl Sandbox {
     pub fn writable_as(mut self, source: impl AsRef<Path>, path: impl AsRef<Path>) -> Self {
         self.writable.push(PathMapping::new(source.as_ref(), path.as_ref()));
         self
+    }
+
+    /// Makes the target of an overlay visible and writable; changes go to its upper layer. Bubblewrap only.
+    pub fn overlay(mut self, overlay: OverlayMount) -> Self {
+        let target = overlay.target.clone();
+        self.overlay = Some(overlay);
+        self.writable(target)
     }
 
     /// Makes a file or directory visible, read-only.

@@ -67,7 +67,7 @@ pub fn shim_main() {
     let is_shim = args.next().is_some_and(|arg| arg == SHIM_ARGUMENT) && args.next().is_none();
     // Without a control socket a user typed the argument; let the program's own argument parser reject it.
     if is_shim && rustix::net::sockopt::socket_type(io::stdin()).is_ok() {
-        std::process::exit(if Shim::serve().is_ok() { 0 } else { 1 });
+        std::process::exit(run_shim());
     }
     #[cfg(target_os = "linux")]
     if std::env::args_os().nth(1).is_some_and(|arg| arg == SANDBOX_INIT_ARGUMENT)
@@ -88,6 +88,11 @@ pub fn shim_main() {
 /// Returns the program to use as a shim, if [`shim_main`] was called.
 pub(crate) fn own_shim() -> Option<&'static PathBuf> {
     OWN_SHIM.get()
+}
+
+/// Runs the shim whose control socket is stdin; returns its exit code.
+pub(crate) fn run_shim() -> i32 {
+    i32::from(Shim::serve().is_err())
 }
 
 /// The state of a running shim.

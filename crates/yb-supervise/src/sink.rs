@@ -4,6 +4,7 @@ use yb_redact::{JsonLinesRedactor, Secrets, StreamRedactor};
 
 use crate::capture::{CapturedOutput, Pipe};
 use crate::lines::LineSplitter;
+use crate::log_filter::LineFilter;
 use crate::logfile::LogFile;
 use crate::report::{LogSummary, Output, Warning};
 use crate::tap::TapSender;
@@ -90,6 +91,8 @@ struct PipeFilters {
 #[derive(Debug)]
 struct Destinations {
     log: Option<LogFile>,
+    /// Lines of stdout that are not logged.
+    log_filter: Option<LineFilter>,
     target: OutputTarget,
     tap: Option<TapSender>,
 }
@@ -113,8 +116,14 @@ impl Sink {
         Self {
             stdout: filters(stdout),
             stderr: filters(stderr),
-            destinations: Destinations { log, target, tap },
+            destinations: Destinations { log, log_filter: None, target, tap },
         }
+    }
+
+    /// Keeps lines of stdout that begin with this text out of the log.
+    pub(crate) fn omit_from_log(mut self, prefix: Option<Vec<u8>>) -> Self {
+        self.destinations.log_filter = prefix.map(LineFilter::new);
+        self
     }
 
     pub(crate) fn push(&mut self, pipe: Pipe, chunk: &[u8]) {
@@ -133,6 +142,11 @@ impl Sink {
             filters.utf8.push(chunk, &mut |chunk| destinations.take(pipe, chunk));
         });
         filters.utf8.finish(&mut |chunk| destinations.take(pipe, chunk));
+        if let (Pipe::Stdout, Some(filter), Some(log)) =
+            (pipe, &mut destinations.log_filter, &mut destinations.log)
+        {
+            filter.finish(&mut |chunk| log.write(chunk));
+        }
         if let (Pipe::Stdout, OutputTarget::Stream { lines, .. }) = (pipe, &mut destinations.target) {
             lines.finish();
         }
@@ -146,6 +160,7 @@ impl Sink {
             (log.logged, log.not_logged) = (written, dropped);
             warnings.extend(warning);
         }
+        log.omitted = self.destinations.log_filter.as_ref().map_or(0, LineFilter::omitted);
         let output = match self.destinations.target {
             OutputTarget::Capture(captured) => Output::Captured(captured),
             OutputTarget::Stream { tee, mut stderr, .. } => {
@@ -167,8 +182,10 @@ impl Destinations {
         if chunk.is_empty() {
             return;
         }
-        if let Some(log) = &mut self.log {
-            log.write(chunk);
+        match (&mut self.log, &mut self.log_filter, pipe) {
+            (Some(log), Some(filter), Pipe::Stdout) => filter.push(chunk, &mut |chunk| log.write(chunk)),
+            (Some(log), ..) => log.write(chunk),
+            (None, ..) => {}
         }
         match (&mut self.target, pipe) {
             (OutputTarget::Capture(captured), pipe) => captured.push(pipe, chunk),

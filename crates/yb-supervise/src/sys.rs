@@ -3,9 +3,7 @@
 
 use std::ffi::{CString, OsStr, OsString, c_char};
 use std::io;
-#[cfg(target_os = "linux")]
-use std::os::fd::AsRawFd;
-use std::os::fd::{BorrowedFd, IntoRawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -24,15 +22,18 @@ pub(crate) enum Fork {
     Child,
 }
 
-/// Forks the calling process, into `cgroup` if one is given.
-///
-/// Fails in a multi-threaded process: the child allocates memory, and another thread may hold the allocator's
-/// lock at the time of the fork.
+/// Fails in a multi-threaded process: a forked child allocates memory, and another thread may hold the
+/// allocator's lock at the time of the fork.
+#[cfg(target_os = "linux")]
+fn require_single_thread() -> io::Result<()> {
+    let threads = std::fs::read_dir("/proc/self/task")?.count();
+    if threads == 1 { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EAGAIN)) }
+}
+
+/// Forks the calling process, which must have a single thread, into `cgroup` if one is given.
 pub(crate) fn fork(cgroup: Option<BorrowedFd<'_>>) -> io::Result<Fork> {
     #[cfg(target_os = "linux")]
-    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
-        return Err(io::Error::from_raw_os_error(libc::EAGAIN));
-    }
+    require_single_thread()?;
     let pid = match cgroup {
         #[cfg(target_os = "linux")]
         Some(cgroup) => {
@@ -54,10 +55,62 @@ pub(crate) fn fork(cgroup: Option<BorrowedFd<'_>>) -> io::Result<Fork> {
     }
 }
 
-/// Registers a socket for read readiness only.
-pub(crate) fn readable(socket: UnixStream) -> io::Result<AsyncFd<UnixStream>> {
-    // SAFETY: a `UnixStream` owns one descriptor, which does not change during its lifetime.
-    Ok(unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) }?)
+/// The side of a fork that creates a sibling.
+#[cfg(target_os = "linux")]
+pub(crate) enum SiblingFork {
+    /// The pid of the sibling, and a descriptor that refers to it.
+    Elder(i32, OwnedFd),
+    Sibling,
+}
+
+/// Forks a sibling of the calling process, which must have a single thread: a child of its parent.
+#[cfg(target_os = "linux")]
+pub(crate) fn fork_sibling() -> io::Result<SiblingFork> {
+    use std::os::fd::FromRawFd as _;
+    // There, the arguments have another order.
+    if cfg!(target_arch = "s390x") {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    require_single_thread()?;
+    let flags = (libc::CLONE_PARENT | libc::CLONE_PIDFD | libc::SIGCHLD) as libc::c_ulong;
+    let mut descriptor: libc::c_int = -1;
+    let nothing = std::ptr::null_mut::<libc::c_void>();
+    // Not `clone3`, which is denied in many containers.
+    // SAFETY: with neither a stack nor CLONE_VM this is a fork, and there is one thread, so the sibling may do
+    // anything; the kernel writes one number to `descriptor`, which outlives the call.
+    let pid = unsafe {
+        libc::syscall(libc::SYS_clone, flags, nothing, &raw mut descriptor, nothing, nothing) as libc::pid_t
+    };
+    match pid {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(SiblingFork::Sibling),
+        // SAFETY: the call returned a new descriptor.
+        pid => Ok(SiblingFork::Elder(pid, unsafe { OwnedFd::from_raw_fd(descriptor) })),
+    }
+}
+
+/// Closes all descriptors except stdin, stdout, stderr and `kept`, which becomes descriptor 3.
+#[cfg(target_os = "linux")]
+pub(crate) fn close_all_but_stdio_and(kept: OwnedFd) -> io::Result<OwnedFd> {
+    use std::os::fd::FromRawFd as _;
+    const KEPT: libc::c_int = 3;
+    let number = kept.into_raw_fd();
+    // SAFETY: nothing in this process uses the closed descriptors: it was just forked and keeps only `kept`.
+    unsafe {
+        if number != KEPT && libc::dup3(number, KEPT, libc::O_CLOEXEC) == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        if libc::syscall(libc::SYS_close_range, KEPT + 1, libc::c_uint::MAX, 0) == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(OwnedFd::from_raw_fd(KEPT))
+    }
+}
+
+/// Registers a type that owns one descriptor for read readiness only.
+pub(crate) fn readable<T: AsRawFd + Into<OwnedFd>>(owner: T) -> io::Result<AsyncFd<T>> {
+    // SAFETY: a type that is an owned descriptor in another form has one, which does not change during its lifetime.
+    Ok(unsafe { AsyncFd::register_with_interest(owner, Interest::READABLE) }?)
 }
 
 /// From the kernel's `sched.h`; the libc crate has it only for some targets.
@@ -300,7 +353,7 @@ pub(crate) fn dup_for_exec(descriptor: BorrowedFd<'_>, number: i32) -> io::Resul
 
 /// Takes ownership of an inherited descriptor, if it is a socket.
 #[cfg(target_os = "linux")]
-pub(crate) fn take_socket(number: i32) -> Option<std::os::fd::OwnedFd> {
+pub(crate) fn take_socket(number: i32) -> Option<OwnedFd> {
     use std::os::fd::FromRawFd as _;
     // SAFETY: a closed descriptor fails with EBADF and is not used.
     let borrowed = unsafe {
@@ -311,7 +364,7 @@ pub(crate) fn take_socket(number: i32) -> Option<std::os::fd::OwnedFd> {
     };
     rustix::net::sockopt::socket_type(borrowed).ok()?;
     // SAFETY: it is open, was inherited for this purpose, and nothing else in this process uses it.
-    Some(unsafe { std::os::fd::OwnedFd::from_raw_fd(number) })
+    Some(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
 /// Raises the priority of this process, if permitted: among thousands of others it would be scheduled too
@@ -377,14 +430,12 @@ pub(crate) fn install_filter(program: &[seccompiler::sock_filter]) -> io::Result
 /// Filters the system calls of this process and returns the listener of those that the program passes to a supervisor. A
 /// call that the supervisor has received is only interrupted by a fatal signal. Does not allocate.
 #[cfg(target_os = "linux")]
-pub(crate) fn install_supervised_filter(
-    program: &[seccompiler::sock_filter],
-) -> io::Result<std::os::fd::OwnedFd> {
+pub(crate) fn install_supervised_filter(program: &[seccompiler::sock_filter]) -> io::Result<OwnedFd> {
     use std::os::fd::FromRawFd as _;
     let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
     let descriptor = load_filter(program, flags)?;
     // SAFETY: with this flag the call returns a new descriptor.
-    Ok(unsafe { std::os::fd::OwnedFd::from_raw_fd(descriptor as i32) })
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor as i32) })
 }
 
 /// Lets supervisor and caller take turns on one CPU, which is faster. Not known before Linux 6.6.
@@ -457,6 +508,30 @@ pub(crate) fn answer_supervised_call(
     let mut response = libc::seccomp_notif_resp { id: call.id, val: 0, error, flags };
     // SAFETY: the structure has the kernel's layout and outlives the call.
     unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut response) };
+}
+
+/// Moves the calling process, which must have a single thread, into a user and a mount namespace of its own.
+#[cfg(target_os = "linux")]
+pub(crate) fn unshare_mounts() -> io::Result<()> {
+    // SAFETY: takes plain flags; there is one thread, and none of the flags affects memory or descriptors.
+    match unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Mounts an overlay with these options.
+#[cfg(target_os = "linux")]
+pub(crate) fn mount_overlay(target: &Path, options: &str) -> io::Result<()> {
+    let string = |bytes: &[u8]| CString::new(bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
+    let (target, options) = (string(target.as_os_str().as_bytes())?, string(options.as_bytes())?);
+    let flags = libc::MS_NOSUID | libc::MS_NODEV;
+    let name = c"overlay".as_ptr();
+    // SAFETY: all strings are NUL-terminated and outlive the call, which only reads them.
+    match unsafe { libc::mount(name, target.as_ptr(), name, flags, options.as_ptr().cast()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Prepares a command for which std sets up only stdio and directory. The child starts a new session (hence

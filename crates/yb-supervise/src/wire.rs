@@ -14,6 +14,7 @@ use frame::{FrameReader, FrameWriter, malformed, method_code, method_from_code};
 
 use crate::limits::{ExceededLimit, LimitEnforcer, Resource, ResourceLimits};
 use crate::report::{ContainmentMethod, ExitStatus, Usage};
+use crate::sandbox::OverlayMount;
 
 /// A request from the host to the shim.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,6 +47,8 @@ pub(crate) struct SpawnRequest {
     pub(crate) rules: Option<LandlockRules>,
     /// The contents of the sandbox's own files, in the order of their descriptors.
     pub(crate) files: Vec<FileContent>,
+    /// The overlay to mount.
+    pub(crate) overlay: Option<OverlayMount>,
     /// Resource limits of the tree.
     pub(crate) limits: ResourceLimits,
     /// The soft limit of open files, if it differs from that of the shim.
@@ -125,6 +128,8 @@ pub(crate) enum SpawnStage {
     Exec,
     /// Dropping privileges for the sandbox.
     Restrict,
+    /// Mounting an overlay.
+    Mount,
 }
 
 impl ShimRequest {
@@ -147,6 +152,7 @@ impl ShimRequest {
                 out.u64(u64::from(request.sandboxed));
                 out.rules(request.rules.as_ref());
                 out.files(&request.files);
+                out.overlay(request.overlay.as_ref());
                 out.limits(&request.limits);
                 out.option(request.open_files);
                 out.bytes(request.id.as_bytes());
@@ -175,6 +181,7 @@ impl ShimRequest {
                 sandboxed: body.u64()? == 1,
                 rules: body.rules()?,
                 files: body.files()?,
+                overlay: body.overlay()?,
                 limits: body.limits()?,
                 open_files: body.option()?,
                 id: String::from_utf8(body.bytes()?).map_err(|_| malformed())?,
@@ -256,6 +263,7 @@ impl ShimEvent {
                     1 => SpawnStage::Fork,
                     2 => SpawnStage::Exec,
                     3 => SpawnStage::Restrict,
+                    4 => SpawnStage::Mount,
                     _ => return Err(malformed()),
                 },
                 errno: body.u64()? as i32,

@@ -30,6 +30,7 @@ mod record;
 mod replace;
 mod replay;
 mod request_log;
+mod request_texts;
 mod rewrite;
 mod script;
 mod secrets;
@@ -53,6 +54,7 @@ pub use crate::replay::{
     ReplayOutcome, ReplayServer, ReplaySpeed,
 };
 pub use crate::request_log::{RequestWatcher, WatchEvent};
+pub use crate::request_texts::RequestTexts;
 pub use crate::script::Script;
 pub use crate::secrets::Secrets;
 pub use crate::server::{MockServer, MockServerOptions};

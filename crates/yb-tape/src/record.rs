@@ -24,6 +24,7 @@ use crate::format::record::{ResponseEnding, TapeHeader};
 use crate::format::reduce::RequestRetention;
 use crate::loopback::{self, LoopbackServer, RequestHandler};
 use crate::paced_body::{ConnectionDropped, PacedBody};
+use crate::request_texts::RequestTexts;
 use crate::secrets::Secrets;
 use crate::tape::case;
 use crate::traffic::{ApiCredentials, ApiTraffic, ObservedFailure, WaitingSince};
@@ -186,6 +187,13 @@ impl RecordingProxy {
         self.server.as_ref().map(LoopbackServer::base_url).unwrap_or_default()
     }
 
+    /// Looks for texts in all model requests from now on.
+    pub fn watch_texts(&self, texts: RequestTexts) {
+        if let Some(server) = &self.server {
+            server.traffic().watch(texts);
+        }
+    }
+
     /// Returns requests and tokens so far; an exchange counts once it has ended.
     #[must_use]
     pub fn observed(&self) -> ObservedUsage {
@@ -238,6 +246,11 @@ impl ObservingProxy {
         self.server.base_url()
     }
 
+    /// Looks for texts in all model requests from now on.
+    pub fn watch_texts(&self, texts: RequestTexts) {
+        self.server.traffic().watch(texts);
+    }
+
     /// Stops, and returns the last failure of a model request, unless a later request succeeded.
     pub async fn finish(self) -> Option<ObservedFailure> {
         let traffic = Arc::clone(self.server.traffic());
@@ -275,6 +288,7 @@ impl RequestHandler for ProxyHandler {
             }
         };
         if let Some(waiting) = parts.extensions.get::<WaitingSince>() {
+            waiting.read_request(&body);
             waiting.start();
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);

@@ -19,6 +19,7 @@ pub use self::options::{Fork, ForkTarget, ReplayMode, ReplayOptions, ReplaySpeed
 use crate::error::Error;
 use crate::loopback::{self, LoopbackServer};
 use crate::matching::divergence::Divergence;
+use crate::request_texts::RequestTexts;
 use crate::server::{MockServer, MockServerOptions};
 use crate::tape::Tape;
 use crate::traffic::ObservedFailure;
@@ -121,6 +122,11 @@ impl ReplayServer {
     #[must_use]
     pub fn base_url(&self) -> String {
         self.server.base_url()
+    }
+
+    /// Looks for texts in all model requests from now on.
+    pub fn watch_texts(&self, texts: RequestTexts) {
+        self.server.traffic().watch(texts);
     }
 
     /// Returns the outcome so far.

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::logged_request::LoggedRequest;
 use crate::loopback::{self, LoopbackServer};
 use crate::request_log::{RequestLog, RequestWatcher};
+use crate::request_texts::RequestTexts;
 use crate::script::Script;
 use crate::traffic::ObservedFailure;
 use handler::ScriptHandler;
@@ -111,6 +112,11 @@ impl MockServer {
     #[must_use]
     pub fn api_failure(&self) -> Option<ObservedFailure> {
         self.server.traffic().failure()
+    }
+
+    /// Looks for texts in all model requests from now on.
+    pub fn watch_texts(&self, texts: RequestTexts) {
+        self.server.traffic().watch(texts);
     }
 
     /// Watches requests from now on.

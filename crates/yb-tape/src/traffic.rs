@@ -11,6 +11,7 @@ use hyper::header::HeaderMap;
 use hyper::{Method, Request};
 
 use crate::protocol::Endpoint;
+use crate::request_texts::RequestTexts;
 
 /// How long a request must have waited for its API, without any answer, to count as failed when the agent ends.
 const NO_ANSWER: Duration = Duration::from_secs(60);
@@ -108,6 +109,8 @@ impl std::fmt::Debug for ApiCredentials {
 pub(crate) struct ApiTraffic {
     credentials: ApiCredentials,
     first: OnceLock<blake3::Hash>,
+    /// The texts that are looked for in requests.
+    watched: OnceLock<RequestTexts>,
     /// The last failure and its time, unless a request that began later succeeded.
     failure: Mutex<Option<(Instant, ObservedFailure)>>,
 }
@@ -122,6 +125,11 @@ impl ApiTraffic {
         self.lock().map(|(_, failure)| failure)
     }
 
+    /// Looks for texts in all requests from now on. Only the first call has an effect.
+    pub(crate) fn watch(&self, texts: RequestTexts) {
+        let _ = self.watched.set(texts);
+    }
+
     /// Starts observing a request.
     pub(crate) fn begin<B>(self: &Arc<Self>, request: &Request<B>) -> ObservedExchange {
         let uri = request.uri();
@@ -132,7 +140,10 @@ impl ApiTraffic {
         ObservedExchange {
             traffic: counts.then(|| Arc::clone(self)),
             began: Instant::now(),
-            waiting: WaitingSince::default(),
+            waiting: WaitingSince {
+                texts: counts.then(|| self.watched.get().cloned()).flatten(),
+                ..WaitingSince::default()
+            },
             status: None,
             line: Vec::new(),
             error: Vec::new(),
@@ -182,9 +193,20 @@ impl ApiTraffic {
 /// The time since a request waits for its API. A handler sets it when it has read the request completely: an agent can send a request
 /// slowly.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct WaitingSince(Arc<Mutex<Option<Instant>>>);
+pub(crate) struct WaitingSince {
+    since: Arc<Mutex<Option<Instant>>>,
+    /// The texts that are looked for, if the request counts.
+    texts: Option<RequestTexts>,
+}
 
 impl WaitingSince {
+    /// Looks for texts in the complete request.
+    pub(crate) fn read_request(&self, body: &[u8]) {
+        if let Some(texts) = &self.texts {
+            texts.read(body);
+        }
+    }
+
     pub(crate) fn start(&self) {
         *self.lock() = Some(Instant::now());
     }
@@ -202,7 +224,7 @@ impl WaitingSince {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

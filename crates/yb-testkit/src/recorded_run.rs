@@ -149,7 +149,7 @@ impl RecordedTrial<'_> {
             "started_at": timestamp(self.number), "duration_ms": duration, "tokens": tokens, "turns": 6 + self.pseudo_random("turns") % 20,
             "spend": {"agent_usd": usd, "judge_usd": usd / 9.0}, "agent_version": "2.1.300", "model": "claude-opus-5-5",
             "isolation": "bubblewrap", "error": error,
-            "evaluators": [{"name": "git-diff", "status": "passed"}, {"name": "agentic-judge", "status": status}]}));
+            "evaluators": [{"name": "git-diff", "status": "passed"}, {"name": "command", "status": status}, {"name": "agentic-judge", "status": status}]}));
         let artifacts = run.join("trials").join(&folder).join("attempt-1/artifacts");
         save(&artifacts.join("results.json"), self.results(duration, passed).to_string().as_bytes());
         save(&artifacts.join("youbencha-log.json"), self.log(duration, tokens, usd).to_string().as_bytes());
@@ -174,42 +174,69 @@ impl RecordedTrial<'_> {
                         "changed_files": [{"path": format!("src/login.ts{hostile}"), "additions": 8, "deletions": 3, "changes": 11},
                             {"path": "test/login.test.ts", "additions": 6, "deletions": 0, "changes": 6}]},
                     "artifacts": [{"type": "diff", "path": "git-diff.patch", "description": "all changes"}]},
+                self.command(passed),
                 {"evaluator": "agentic-judge", "status": status, "message": if passed { "every assertion holds".to_owned() } else {
                         format!("tests 0.40 is below 0.80{hostile}") },
                     "duration_ms": 8_400, "timestamp": timestamp(self.number), "cost_usd": 0.0123,
                     "assertions": {"redirect": {"score": 1.0, "threshold": 0.8, "reason": "the target is kept through the login"},
                         "tests": {"score": score, "threshold": 0.8, "reason": format!("covers the open redirect{hostile}")}},
                     "metrics": {"agreement": 1.0, "votes": {"first": {"tests": score}, "second": {"tests": score}}}}],
-            "summary": {"total_evaluators": 2, "passed": 1 + u8::from(passed), "failed": u8::from(!passed), "skipped": 0, "overall_status": status},
+            "summary": {"total_evaluators": 3, "passed": 1 + 2 * u8::from(passed), "failed": 2 * u8::from(!passed), "skipped": 0, "overall_status": status},
             "artifacts": {"agent_log": "youbencha-log.json", "reports": [], "evaluator_artifacts": ["git-diff.patch"]},
             "outcome": self.outcome(),
         })
+    }
+
+    /// Returns the result of a test run.
+    fn command(&self, passed: bool) -> Value {
+        let hostile = &self.run.hostile;
+        let mut result = json!({"evaluator": "command", "status": "passed", "graded_code": "separate-process",
+            "message": "✓ exited with code 0, 15 tests passed, 0 failed", "duration_ms": 2_100, "timestamp": timestamp(self.number),
+            "assertions": {"exit_code": 0}, "metrics": {"exit_code": 0, "tests_passed": 15, "tests_failed": 0}});
+        if !passed {
+            result["status"] = json!("failed");
+            result["message"] = json!(format!(
+                "✗ exited with code 1, 14 tests passed, 1 failed: `login > ignores targets on other hosts{hostile}` | expected exit code 0"
+            ));
+            result["metrics"] = json!({"exit_code": 1, "tests_passed": 14, "tests_failed": 1});
+            result["failures"] = json!([{"test": format!("login > ignores targets on other hosts{hostile}"), "lines": [
+                "Error: expect(received).toBe(expected)", "", "Expected: \"/\"", format!("Received: \"//evil.example\"{hostile}"), "",
+                "    at test/login.test.ts:14:24"]}]);
+        }
+        result
     }
 
     fn log(&self, duration: u64, tokens: u64, usd: f64) -> Value {
         let hostile = &self.run.hostile;
         let call = |id: &str, name: &str, arguments: Value| json!([{"id": id, "type": "function", "function": {"name": name, "arguments": arguments.to_string()}}]);
         let at = timestamp(self.number);
+        let after = |seconds: usize| timestamp(self.number + seconds);
         let mut messages = vec![
             json!({"role": "user", "timestamp": at, "content": format!("Users who open a deep link while logged out land on the start page after logging in. \
                 Send them to the page that they asked for, and only within our own site. Add a test.{hostile}")}),
-            json!({"role": "assistant", "timestamp": at, "content": "I start with how the login handles its target.",
+            json!({"role": "assistant", "timestamp": after(4), "thinking": format!("The target has to survive the login.{hostile}"), "content": "I start with how the login handles its target.",
                 "tool_calls": call("c1", "Grep", json!({"pattern": format!("redirect{hostile}"), "path": "src"}))}),
-            json!({"role": "tool", "timestamp": at, "tool_call_id": "c1", "content": "src/login.ts:12: res.redirect('/')"}),
-            json!({"role": "assistant", "timestamp": at, "content": "",
+            json!({"role": "tool", "timestamp": after(5), "tool_call_id": "c1", "content": "src/login.ts:12: res.redirect('/')"}),
+            json!({"role": "assistant", "timestamp": after(9), "content": "",
                 "tool_calls": call("c2", "Edit", json!({"file_path": "src/login.ts", "old_string": "res.redirect('/')", "new_string": "res.redirect(target(req))\n"}))}),
-            json!({"role": "assistant", "timestamp": at, "content": "Now the test.",
+            json!({"role": "tool", "timestamp": after(10), "tool_call_id": "c2", "content": "updated"}),
+            json!({"role": "assistant", "timestamp": after(14), "content": "Now the test.",
                 "tool_calls": call("c3", "Bash", json!({"command": "npm test -- login"}))}),
         ];
+        messages.push(
+            json!({"role": "tool", "timestamp": after(32), "tool_call_id": "c3", "content": "14 passing"}),
+        );
         for at in 0..self.run.extra_messages {
-            messages.push(json!({"role": "assistant", "timestamp": timestamp(at), "content": format!("Step {at}: looking at another file.{hostile}"),
+            messages.push(json!({"role": "assistant", "timestamp": after(33 + at), "content": format!("Step {at}: looking at another file.{hostile}"),
                 "tool_calls": call(&format!("x{at}"), "Read", json!({"file_path": format!("src/part-{at}.ts")}))}));
         }
-        messages.push(json!({"role": "assistant", "timestamp": at, "content": format!("Done. After logging in, users land where they wanted to go; targets on other hosts are ignored.{hostile}")}));
+        messages.push(json!({"role": "assistant", "timestamp": after(38 + self.run.extra_messages), "content": format!("Done. After logging in, users land where they wanted to go; targets on other hosts are ignored.{hostile}")}));
         let mut calls = vec![
-            json!({"id": "c1", "name": "Grep", "arguments": "{}", "result": format!("src/login.ts:12: res.redirect('/'){hostile}"), "result_bytes": 34}),
-            json!({"id": "c2", "name": "Edit", "arguments": "{}", "result": "The file src/login.ts has been updated."}),
-            json!({"id": "c3", "name": "Bash", "arguments": "{}", "is_error": self.outcome() != "passed", "result_bytes": 48_211,
+            json!({"id": "c1", "name": "Grep", "arguments": "{}", "result": format!("src/login.ts:12: res.redirect('/'){hostile}"), "result_bytes": 34,
+                "started_at": after(4), "completed_at": after(5)}),
+            json!({"id": "c2", "name": "Edit", "arguments": "{}", "result": "The file src/login.ts has been updated.",
+                "started_at": after(9), "completed_at": after(10)}),
+            json!({"id": "c3", "name": "Bash", "arguments": "{}", "is_error": self.outcome() != "passed", "result_bytes": 48_211, "started_at": after(14), "completed_at": after(32),
                 "result": format!("{}\n 14 passing (212ms)", "  ✓ keeps the target of a deep link through the login\n".repeat(40))}),
         ];
         for at in 0..self.run.extra_messages {

@@ -178,8 +178,12 @@ impl<'a> Diagnostics<'a> {
         }
         let (source, key) = match (&self.overlay, at.layer) {
             (Some(overlay), SourceLayer::Overlay) => {
-                let key = key.strip_prefix("agent").map(|rest| rest.trim_start_matches('.').to_owned());
-                (overlay, key.unwrap_or_default())
+                let below = match key.strip_prefix("agent") {
+                    Some("") => Some(""),
+                    Some(rest) => rest.strip_prefix('.'),
+                    None => None,
+                };
+                (overlay, below.map(str::to_owned).unwrap_or(key))
             }
             _ => (&self.base, key),
         };

@@ -21,6 +21,7 @@ static SPEC: AgentSpec = AgentSpec {
         bin: "toy",
         path_variable: "YB_TOY",
         package: "toy-agent",
+        tested: "1.0.0",
         megabytes: 1,
         install_scripts: false,
     }),

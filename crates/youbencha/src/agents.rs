@@ -1,8 +1,9 @@
 //! The agents available on this machine, for `list` and `doctor`.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-use yb_engine::adapter::{Adapter, Adapters, AgentConfig, AvailabilityStatus};
+use yb_engine::adapter::{Adapter, Adapters, AgentConfig, AvailabilityStatus, ClaudeCode};
 use yb_engine::case::AgentSpec;
 use yb_engine::trial::agent_host;
 
@@ -66,6 +67,11 @@ async fn check_agent(adapter: &'static dyn Adapter, env: &BTreeMap<String, Strin
         _ => AgentState::Missing,
     };
     AgentStatus { spec, state, version: found.version, message: found.message, hints: found.hints }
+}
+
+/// Returns the Claude Code that `yb` installed, if the user has no other.
+pub(crate) fn installed_claude() -> Option<PathBuf> {
+    ClaudeCode::installed_by_yb(&agent_host(ClaudeCode.spec(), &environment()))
 }
 
 /// Returns the environment of this process. Adapters pass on only the variables that they name.

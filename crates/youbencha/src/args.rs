@@ -1,5 +1,7 @@
 //! The command line arguments of `yb`.
 
+mod browse;
+mod check;
 mod compare;
 mod config;
 mod eval;
@@ -19,6 +21,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use yb_tape::Vars;
 
+pub(crate) use browse::{DiffArgs, OpenArgs, TrendArgs, ViewArgs};
+pub(crate) use check::CheckArgs;
 pub(crate) use compare::{BaselineCommand, CompareArgs, GateArgs, IndexCommand};
 pub(crate) use config::{
     ConfigCommand, ConfigGetArgs, ConfigInitArgs, ConfigListArgs, ConfigSetArgs, ConfigUnsetArgs,
@@ -63,6 +67,15 @@ pub(crate) enum Command {
     #[command(subcommand, arg_required_else_help = true, after_long_help = examples::BASELINE)]
     Baseline(BaselineCommand),
 
+    /// Prove cases without an agent: untouched they fail, solved they pass
+    ///
+    /// Grades the start tree (*nop*) and the reference solution (*oracle*) of each case, in the sandbox and with the evaluators of a
+    /// trial. The solution is `solution` of the case, or `expected`. Exits with 0 if every case is proven, 1 if one passes untouched, if
+    /// its solution fails or if gradings differ, and 5 if that can't be decided, such as without a solution. Results are cached by the
+    /// files, commits and version that decide them.
+    #[command(after_long_help = examples::CHECK)]
+    Check(CheckArgs),
+
     /// Remove runs and cached repositories
     ///
     /// Lists what would be removed, with sizes; pass `--yes` to remove it. Running runs are never removed, unfinished ones only by
@@ -92,6 +105,13 @@ pub(crate) enum Command {
     /// `--no-download`, a built-in scripted agent is used.
     #[command(after_long_help = examples::DEMO)]
     Demo(DemoArgs),
+
+    /// Show the difference between the results of two trials
+    ///
+    /// Compares the end trees, of two trials of a run or of two runs. Known secrets are redacted, and control characters are made
+    /// visible.
+    #[command(after_long_help = examples::DIFF)]
+    Diff(DiffArgs),
 
     /// Check git, agents, containment, isolation, disk and memory
     ///
@@ -140,6 +160,13 @@ pub(crate) enum Command {
     #[command(hide = true, after_long_help = examples::MAN)]
     Man(ManArgs),
 
+    /// Open the report of a run, or the workspace of a trial
+    ///
+    /// Writes the HTML report next to the results of the run and opens it in the browser; the workspace of a trial is opened as a
+    /// directory. Without a display, prints the path and exits with 4.
+    #[command(after_long_help = examples::OPEN)]
+    Open(OpenArgs),
+
     /// Render, run and test prompt files
     ///
     /// See `yb help prompts` for the format.
@@ -171,7 +198,7 @@ pub(crate) enum Command {
 
     /// Show a run or a trial
     ///
-    /// Runs and trials are named by a unique prefix; `latest` is the newest run.
+    /// Runs and trials are named by a unique prefix; `latest` is the newest run, `latest~1` the one before.
     #[command(after_long_help = examples::SHOW)]
     Show(ShowArgs),
 
@@ -186,6 +213,13 @@ pub(crate) enum Command {
     #[command(subcommand, arg_required_else_help = true, after_long_help = examples::TAPE)]
     Tape(TapeCommand),
 
+    /// Show pass rate, cost and time over the runs of a suite
+    ///
+    /// Lists the runs of a suite, newest last. The pass rate is the mean of the cases with its 95% confidence interval; the bar shows
+    /// the rate and the upper bound.
+    #[command(after_long_help = examples::TREND)]
+    Trend(TrendArgs),
+
     /// Check case and suite files
     #[command(after_long_help = examples::VALIDATE)]
     Validate(ValidateArgs),
@@ -196,6 +230,13 @@ pub(crate) enum Command {
     /// and 1 if one is not. With `--sign`, an intact run is signed with an SSH key; `--verify-with` checks the signature.
     #[command(after_long_help = examples::VERIFY)]
     Verify(VerifyArgs),
+
+    /// Serve pages about all runs, live, on 127.0.0.1
+    ///
+    /// Prints the URL, which has a random token, and opens it in the browser. Pages of running trials update themselves. Runs until
+    /// Ctrl-C, with exit code 130.
+    #[command(after_long_help = examples::VIEW)]
+    View(ViewArgs),
 }
 
 #[derive(Debug, clap::Args)]

@@ -13,6 +13,10 @@ const OTHERS: &[(&str, &str)] = &[
     ("YB_CLAUDE", "Path to Claude Code: a program or a directory with `node_modules`"),
     ("YB_TOOLS_DIR", "Directory of agent CLIs installed by `yb install-agents --cli`"),
     ("XDG_DATA_HOME", "Parent of the default tools directory, `youbencha/tools` [default: `~/.local/share`]"),
+    (
+        "XDG_CACHE_HOME",
+        "Parent of `youbencha`, which keeps the version of git and whether sandboxes work [default: `~/.cache`]",
+    ),
     ("HOME", "Home directory with the global settings file"),
     ("PATH", "Where `git`, `npm`, `bwrap` and agents are searched"),
     ("ANTHROPIC_BASE_URL", "Messages API that `yb tape record` forwards to"),

@@ -52,5 +52,6 @@ pub fn run_with(extensions: &Extensions) -> std::process::ExitCode {
             }
         }
     };
+    yb_supervise::stop_keeper();
     code.into()
 }

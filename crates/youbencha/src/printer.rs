@@ -11,7 +11,7 @@ use anstream::AutoStream;
 
 use crate::error::CliError;
 use area::StatusArea;
-pub(crate) use json::escaped as escaped_json;
+pub(crate) use json::EscapedJson;
 pub(crate) use styled::{Style, StyledText, fit};
 
 /// Writes results to stdout and errors to stderr.
@@ -60,6 +60,18 @@ impl Printer {
         self.erase();
         let mut out = std::io::stdout().lock();
         let _ = out.write_all(bytes).and_then(|()| out.flush());
+        drop(out);
+        self.draw();
+    }
+
+    /// Writes a document to stdout while it is rendered. Only for documents with an escaping of their own.
+    pub(crate) fn raw_document(
+        &mut self,
+        render: impl FnOnce(&mut dyn std::io::Write) -> std::io::Result<()>,
+    ) {
+        self.erase();
+        let mut out = std::io::stdout().lock();
+        let _ = render(&mut out).and_then(|()| out.flush());
         drop(out);
         self.draw();
     }

@@ -353,6 +353,11 @@ fn files() -> String {
         (format!("{runs}/RUN/run.lock"), "lock of the executing process"),
         (format!("{runs}/RUN/objects.git"), "start and end trees of all trials"),
         (format!("{runs}/RUN/trials/TRIAL/attempt-N/src-modified"), "workspace of the agent"),
+        (format!("{runs}/RUN/trials/TRIAL/attempt-N/end-tree"), "recorded end tree that `yb open` wrote"),
+        (
+            format!("{runs}/RUN/trials/TRIAL/attempt-N/workspace-layer"),
+            "what the agent changed in a large workspace; `yb open` writes `src-modified`",
+        ),
         (
             format!("{runs}/RUN/trials/TRIAL/attempt-N/artifacts/{}", yb_engine::log::FILE_NAME),
             "log of the agent",
@@ -360,7 +365,10 @@ fn files() -> String {
         (format!("{runs}/RUN/trials/TRIAL/attempt-N/artifacts/results.json"), "results of the trial"),
         (format!("{runs}/RUN/trials/TRIAL/attempt-N/artifacts/git-diff.patch"), "changes of the agent"),
         (format!("{runs}/RUN/gradings/N-ID"), "results of `yb eval --from`"),
-        (yb_engine::run::CACHE.to_owned(), "cached repositories"),
+        (format!("{runs}/RUN/reviews.jsonl"), "labels of reviewers in `yb view`"),
+        (yb_engine::run::CACHE.to_owned(), "cached repositories, prepared trees and results of checks"),
+        ("checks/DIGEST/trials".to_owned(), "artifacts of a case that `yb check` did not prove"),
+        ("processes".to_owned(), "processes of gradings and checks that are running or were killed"),
         ("baselines/NAME.json".to_owned(), "baselines of `yb baseline set`"),
         ("index.sqlite".to_owned(), "index of all runs, derived from the journals"),
     ];

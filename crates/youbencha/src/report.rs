@@ -4,19 +4,23 @@ pub(crate) mod gates;
 mod json;
 mod lines;
 mod live;
+pub(crate) mod reasons;
 mod screen;
 pub(crate) mod summary;
 pub(crate) mod trial;
 
 use std::collections::HashMap;
+use std::time::Instant;
 
-use yb_engine::run::{Plan, PlannedTrial, RunnerEvent};
+use yb_engine::run::{Plan, PlannedTrial, RunDir, RunnerEvent};
+use yb_supervise::PauseSwitch;
 
 use crate::printer::Printer;
 
 pub(crate) use json::{JsonReporter, VERSION as JSON_VERSION};
-pub(crate) use lines::{LineReporter, one_line};
+pub(crate) use lines::LineReporter;
 pub(crate) use live::LiveReporter;
+pub(crate) use reasons::one_line;
 pub(crate) use screen::Screen;
 
 /// A consumer of run events.
@@ -26,6 +30,21 @@ pub(crate) trait Reporter: Send {
 
     /// Called periodically.
     fn tick(&mut self, _: &mut Printer) {}
+}
+
+/// The run that a reporter follows: its files, and the clock of its trials.
+#[derive(Clone)]
+pub(crate) struct FollowedRun {
+    pub(crate) dir: RunDir,
+    pub(crate) pause: PauseSwitch,
+}
+
+impl FollowedRun {
+    /// Returns the current time on a clock that stands still while the run is suspended.
+    pub(crate) fn now(&self) -> Instant {
+        let now = Instant::now();
+        now.checked_sub(self.pause.paused_time()).unwrap_or(now)
+    }
 }
 
 /// Prints nothing.
@@ -45,6 +64,11 @@ impl TrialNames {
         let several = plan.trials.iter().any(|trial| trial.repeat > 1);
         let names = plan.trials.iter().map(|trial| (trial.folder.clone(), name(trial, several))).collect();
         Self { names }
+    }
+
+    /// Returns the name that all repeats of a trial share.
+    pub(crate) fn without_repeat(trial: &PlannedTrial) -> String {
+        name(trial, false)
     }
 
     pub(crate) fn get<'a>(&'a self, folder: &'a str) -> &'a str {
@@ -69,6 +93,14 @@ fn name(trial: &PlannedTrial, several: bool) -> String {
 mod tests {
     use serde_json::json;
     use yb_engine::run::Plan;
+
+    /// A run without files that is never suspended.
+    pub(super) fn followed() -> super::FollowedRun {
+        super::FollowedRun {
+            dir: yb_engine::run::RunDir::at("/nonexistent"),
+            pause: yb_supervise::PauseSwitch::new(),
+        }
+    }
 
     /// A plan of these cases.
     pub(super) fn plan(cases: &[&str]) -> Plan {

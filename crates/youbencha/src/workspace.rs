@@ -12,6 +12,12 @@ use crate::printer::Printer;
 
 /// Returns the workspace directory of this project and prints diagnostics of the settings.
 pub(crate) fn root(printer: &mut Printer) -> Result<PathBuf, CliError> {
+    let settings = settings(printer)?;
+    std::path::absolute(settings.workspace_dir()).map_err(CliError::failed_to("find the workspace directory"))
+}
+
+/// Returns the settings of this project and prints their diagnostics.
+pub(crate) fn settings(printer: &mut Printer) -> Result<Settings, CliError> {
     let project = std::env::current_dir().map_err(|error| {
         CliError::new(ErrorKind::Usage, "failed to find the working directory").caused_by(error)
     })?;
@@ -19,7 +25,16 @@ pub(crate) fn root(printer: &mut Printer) -> Result<PathBuf, CliError> {
     for finding in found {
         printer.note(render(&finding, finding.severity));
     }
-    std::path::absolute(settings.workspace_dir()).map_err(CliError::failed_to("find the workspace directory"))
+    Ok(settings)
+}
+
+/// Kills the processes of gradings and checks that were killed, in this directory of runs and in that of evaluations, and says so.
+pub(crate) fn end_leftovers(root: &Path, settings: &Settings, printer: &mut Printer) {
+    for directory in [root, &settings.output_dir()] {
+        if let Some(message) = yb_engine::processes::end_leftovers(directory) {
+            printer.note(format_args!("note: {message}"));
+        }
+    }
 }
 
 /// The condition of a run.

@@ -1,14 +1,13 @@
 //! One session of the Agent Client Protocol: the requests to the agent, and its messages.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value, json};
 use yb_claude::Message;
 
+use super::super::bounds::{OpenText, RecentMap, push_warning};
 use super::super::cli::permission_mode;
 use super::super::reader::{
     Failure, FailureKind, MessageContext, Reader, ReportedUsage, RetryBehavior, RunEnd, assistant_text,
-    event, keep_alive, permission_denied, run_result, tool_call, tool_result,
+    event, keep_alive, permission_denied, run_result, thinking, tool_call, tool_result,
 };
 use super::super::{AcpConfig, ExecutionContext};
 
@@ -46,11 +45,13 @@ pub(crate) struct AcpReader {
     /// Bytes to write to stdin.
     outgoing: Vec<u8>,
     /// The chunks of the current answer.
-    open: String,
+    open: OpenText,
+    /// The chunks of the thinking before it.
+    thought: OpenText,
     last: String,
     turns: u64,
     /// Tool calls by id, and whether each has a result.
-    calls: BTreeMap<String, bool>,
+    calls: RecentMap<bool>,
     warnings: Vec<String>,
 }
 
@@ -67,10 +68,11 @@ impl AcpReader {
             prompt: prompt.to_owned(),
             session: String::new(),
             outgoing: Vec::new(),
-            open: String::new(),
+            open: OpenText::default(),
+            thought: OpenText::default(),
             last: String::new(),
             turns: 0,
-            calls: BTreeMap::new(),
+            calls: RecentMap::default(),
             warnings: Vec::new(),
         };
         let capabilities =
@@ -110,10 +112,11 @@ impl AcpReader {
             Step::Initialize => {
                 let spoken = result["protocolVersion"].as_u64();
                 if spoken.is_some_and(|spoken| spoken != VERSION) {
-                    self.warnings.push(format!(
+                    let warning = format!(
                         "the agent speaks version {} of the protocol, and was spoken to in version {VERSION}",
                         result["protocolVersion"]
-                    ));
+                    );
+                    push_warning(&mut self.warnings, &warning);
                 }
                 match self.auth_method.clone() {
                     Some(method) => {
@@ -165,7 +168,10 @@ impl AcpReader {
     fn refused(&mut self, error: &Value) -> Vec<Message> {
         let failure = failure(error);
         if self.step == Step::Model {
-            self.warnings.push(format!("the agent did not take the model: {}", failure.message));
+            push_warning(
+                &mut self.warnings,
+                &format!("the agent did not take the model: {}", failure.message),
+            );
             self.begin_prompt();
             return Vec::new();
         }
@@ -201,25 +207,29 @@ impl AcpReader {
         messages
     }
 
-    /// Ends the current answer.
+    /// Ends the current answer, with the thinking before it.
     fn flush(&mut self) -> Vec<Message> {
-        let text = std::mem::take(&mut self.open);
+        let text = self.open.take();
+        let thought = thinking(&self.thought.take(), &MessageContext::default());
         let message = assistant_text(&text, &MessageContext::default());
         if message.is_some() {
             self.turns += 1;
             self.last = text;
         }
-        message.into_iter().collect()
+        thought.into_iter().chain(message).collect()
     }
 
     fn update(&mut self, update: &Value) -> Vec<Message> {
         match update["sessionUpdate"].as_str().unwrap_or_default() {
             "agent_message_chunk" => {
-                self.open.push_str(update["content"]["text"].as_str().unwrap_or_default());
+                self.open.push(update["content"]["text"].as_str().unwrap_or_default());
                 keep_alive().into_iter().collect()
             }
             "tool_call" | "tool_call_update" => self.call(update),
-            "agent_thought_chunk" => keep_alive().into_iter().collect(),
+            "agent_thought_chunk" => {
+                self.thought.push(update["content"]["text"].as_str().unwrap_or_default());
+                keep_alive().into_iter().collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -229,15 +239,16 @@ impl AcpReader {
         let Some(id) = call["toolCallId"].as_str().map(str::to_owned) else { return Vec::new() };
         let mut messages = Vec::new();
         // A pending call gets its arguments later.
-        let known = self.calls.contains_key(&id);
+        let known = self.calls.contains(&id);
         let status = call["status"].as_str().unwrap_or_default();
         if !known && (status != "pending" || call.get("rawInput").is_some_and(Value::is_object)) {
             messages = self.flush();
-            self.calls.insert(id.clone(), false);
+            self.calls.insert(&id, false);
             let (name, arguments) = tool(call);
             messages.extend(tool_call(&id, &name, &arguments, &MessageContext::default()));
         }
-        if matches!(status, "completed" | "failed") && self.calls.insert(id.clone(), true) != Some(true) {
+        if matches!(status, "completed" | "failed") && self.calls.get(&id) != Some(&true) {
+            self.calls.insert(&id, true);
             messages.extend(tool_result(&id, &output(call), status == "failed", &MessageContext::default()));
         }
         messages
@@ -301,6 +312,10 @@ impl Reader for AcpReader {
 
     fn take_input(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.outgoing)
+    }
+
+    fn is_prompted(&self) -> bool {
+        matches!(self.step, Step::Prompt | Step::Over)
     }
 
     fn is_done(&self) -> bool {

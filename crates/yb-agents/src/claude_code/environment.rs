@@ -73,6 +73,35 @@ pub(super) fn private_config_dir(context: &ExecutionContext) -> Option<PathBuf> 
     }
 }
 
+/// Rejects skills if the configuration directory is the user's, with skills and settings of its own.
+pub(super) fn check_skills(context: &ExecutionContext) -> Result<(), AdapterError> {
+    if context.config.skills.is_empty() || private_config_dir(context).is_some() {
+        return Ok(());
+    }
+    Err(AdapterError::config(
+        "`skills` needs credentials in a variable: a stored login comes with the user's own skills and settings",
+        "set `ANTHROPIC_API_KEY`, or `CLAUDE_CODE_OAUTH_TOKEN` as `claude setup-token` prints it",
+    ))
+}
+
+/// Links the skills into the configuration directory.
+pub(super) fn link_skills(context: &ExecutionContext) -> std::io::Result<()> {
+    let skills = context.config.skills.first().and_then(|skill| skill.path.parent());
+    let (Some(skills), Some(config)) = (skills, private_config_dir(context)) else { return Ok(()) };
+    std::fs::create_dir_all(&config)?;
+    link(skills, &config.join("skills"))
+}
+
+#[cfg(unix)]
+fn link(target: &Path, path: &Path) -> std::io::Result<()> {
+    std::os::unix::fs::symlink(target, path)
+}
+
+#[cfg(windows)]
+fn link(target: &Path, path: &Path) -> std::io::Result<()> {
+    std::os::windows::fs::symlink_dir(target, path)
+}
+
 /// Adds the environment to the options.
 pub(super) fn apply(options: Options, mode: PermissionMode, context: &ExecutionContext) -> Options {
     let host = &context.host;

@@ -100,14 +100,21 @@ fn tool_names(rules: &[String]) -> Vec<String> {
     names
 }
 
+/// Measured: with `--strict-mcp-config`, the servers of plugins are not started; without the settings of the project, those of the
+/// repository are not started either. Skills are read from the user's settings, which are private to the execution.
+///
 /// The instructions of a repository are read; its hooks, servers and settings take effect only if it is trusted.
 /// Measured: `--setting-sources=project` would run its `apiKeyHelper` even with hooks disabled.
 fn for_repository(mut options: Options, context: &ExecutionContext) -> Options {
-    if context.config.trust_repo_settings {
-        return options.with_setting_sources([SettingSource::Project, SettingSource::Local]);
+    let config = &context.config;
+    options.plugin_dirs = config.plugins.iter().map(|plugin| plugin.path.clone()).collect();
+    let user = (!config.skills.is_empty()).then_some(SettingSource::User);
+    if config.trust_repo_settings {
+        let project = [SettingSource::Project, SettingSource::Local];
+        return options.with_setting_sources(user.into_iter().chain(project));
     }
-    options.strict_mcp_config = true;
-    options.with_setting_sources([]).with_add_dir(&context.workspace)
+    options.strict_mcp_config = config.plugins.is_empty();
+    options.with_setting_sources(user).with_add_dir(&context.workspace)
 }
 
 /// Passes the definition of an agent as an option, so that nothing is copied into the workspace.
@@ -115,7 +122,7 @@ pub(super) fn as_agent(options: Options, context: &ExecutionContext) -> Result<O
     let Some(name) = &context.config.agent_name else { return Ok(options) };
     let home = context.host.variable(yb_claude::env_vars::HOME).map(Path::new);
     let places = context.search_roots.iter().chain(&context.project_dir).map(|root| root.as_path());
-    let roots: Vec<&Path> = [context.workspace.as_path()].into_iter().chain(places).chain(home).collect();
+    let roots: Vec<&Path> = context.workspace_roots().into_iter().chain(places).chain(home).collect();
     let mut options = options.with_agent_from(name, &roots).map_err(|error| unusable(&error))?;
     let servers: Vec<String> = context.config.mcp_servers.keys().cloned().collect();
     if let Some(tools) = options.agents.get_mut(name).and_then(|agent| agent.tools.as_mut()) {

@@ -1,14 +1,20 @@
 //! Reads the events of `codex exec --json`.
 
-use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 use yb_claude::Message;
 
+use super::super::bounds::{RecentMap, push_warning};
 use super::super::reader::{
-    self, Failure, FailureKind, MessageContext, Reader, ReportedUsage, RunEnd, api_retry, assistant_text,
-    event, run_result, tool_call, tool_result,
+    self, Failure, FailureKind, McpFailure, MessageContext, Reader, ReportedUsage, RunEnd, api_retry,
+    assistant_text, event, run_result, take_lines, thinking, tool_call, tool_result,
 };
+
+use yb_repo::read_inside;
+
+/// The most bytes of its record of a session that are read.
+const RECORD_LIMIT: u64 = 64 << 20;
 
 /// The prefix of its retry messages.
 const RETRY: &str = "Reconnecting...";
@@ -19,16 +25,42 @@ pub(super) struct CodexReader {
     /// The requested model; the events have none.
     model: Option<String>,
     /// Calls that were reported.
-    calls: BTreeSet<String>,
+    calls: RecentMap<()>,
     /// The last text.
     last: String,
     attempts: u64,
     warnings: Vec<String>,
+    /// Where it records sessions.
+    sessions: PathBuf,
+    session: String,
+    /// The part of stderr after its last newline.
+    rest: Vec<u8>,
+    mcp_failures: Vec<McpFailure>,
+    /// The end; the number of turns is only in the recorded session.
+    end: Option<RunEnd>,
 }
 
 impl CodexReader {
-    pub(super) fn new(model: Option<String>) -> Self {
-        Self { model, ..Self::default() }
+    pub(super) fn new(model: Option<String>, sessions: PathBuf) -> Self {
+        Self { model, sessions, ..Self::default() }
+    }
+
+    /// The number of model calls, which its record of the session has.
+    fn turns(&self) -> Option<u64> {
+        let name = format!("-{}.jsonl", self.session);
+        let mut folders = vec![PathBuf::new()];
+        // Year, month and day.
+        for _ in 0..3 {
+            folders = folders.iter().flat_map(|folder| entries(&self.sessions, folder)).collect();
+        }
+        let mut files = folders.iter().flat_map(|folder| entries(&self.sessions, folder));
+        let file = files.find(|file| file.to_string_lossy().ends_with(&name))?;
+        let text = read_inside(&self.sessions, &file, RECORD_LIMIT).ok()??;
+        let kinds = text.split(|byte| *byte == b'\n').filter_map(|line| {
+            let entry: RecordEntry = serde_json::from_slice(line).ok()?;
+            Some(entry.kind)
+        });
+        Some(kinds.filter(|kind| kind == "token_usage_record").count() as u64).filter(|count| *count > 0)
     }
 
     fn item(&mut self, item: &Map<String, Value>, completed: bool) -> Vec<Message> {
@@ -40,14 +72,16 @@ impl CodexReader {
                 self.last = text("text").to_owned();
                 assistant_text(&self.last, &whole).into_iter().collect()
             }
+            "reasoning" if completed => thinking(text("text"), &whole).into_iter().collect(),
             "error" => {
-                self.warnings.push(text("message").to_owned());
+                push_warning(&mut self.warnings, text("message"));
                 Vec::new()
             }
             kind => {
                 let Some((name, arguments)) = tool(kind, item) else { return Vec::new() };
                 let mut messages = Vec::new();
-                if self.calls.insert(id.to_owned()) {
+                if !self.calls.contains(id) {
+                    self.calls.insert(id, ());
                     messages.extend(tool_call(id, &name, &arguments, &whole));
                 }
                 if completed {
@@ -58,10 +92,6 @@ impl CodexReader {
             }
         }
     }
-
-    fn end_with(finish: &RunEnd) -> Vec<Message> {
-        run_result(finish).into_iter().collect()
-    }
 }
 
 impl Reader for CodexReader {
@@ -70,7 +100,10 @@ impl Reader for CodexReader {
         let text = |key: &str| event.get(key).and_then(Value::as_str).unwrap_or_default();
         let item = || event.get("item").and_then(Value::as_object);
         Ok(match text("type") {
-            "thread.started" => reader::session_started(Some(text("thread_id")), None).into_iter().collect(),
+            "thread.started" => {
+                self.session = text("thread_id").to_owned();
+                reader::session_started(Some(text("thread_id")), None).into_iter().collect()
+            }
             "item.started" => item().map(|item| self.item(item, false)).unwrap_or_default(),
             "item.completed" => item().map(|item| self.item(item, true)).unwrap_or_default(),
             "error" if text("message").starts_with(RETRY) => {
@@ -81,22 +114,60 @@ impl Reader for CodexReader {
             "turn.completed" => {
                 let used = event.get("usage").and_then(Value::as_object).map(used);
                 let by_model = self.model.clone().zip(used).into_iter().collect();
-                Self::end_with(&RunEnd { text: self.last.clone(), used, by_model, ..RunEnd::default() })
+                self.end = Some(RunEnd { text: self.last.clone(), used, by_model, ..RunEnd::default() });
+                Vec::new()
             }
             "turn.failed" => {
                 let message = event.get("error").and_then(|error| error.get("message")?.as_str());
-                Self::end_with(&RunEnd {
-                    failure: Some(failure(message.unwrap_or("without a reason"))),
-                    ..RunEnd::default()
-                })
+                let failure = Some(failure(message.unwrap_or("without a reason")));
+                self.end = Some(RunEnd { failure, ..RunEnd::default() });
+                Vec::new()
             }
             _ => Vec::new(),
         })
     }
 
+    /// Its events do not mention servers; its log does (see `RUST_LOG`).
+    fn parse_stderr(&mut self, piece: &[u8]) -> Vec<Message> {
+        for line in take_lines(&mut self.rest, piece).lines() {
+            let Some((_, said)) = line.split_once("MCP server startup failed server_name=\"") else {
+                continue;
+            };
+            let (server, reason) = said.split_once("\" error=").unwrap_or((said, ""));
+            self.mcp_failures.push(McpFailure { server: Some(server.to_owned()), reason: reason.to_owned() });
+        }
+        Vec::new()
+    }
+
+    fn reads_stderr(&self) -> bool {
+        true
+    }
+
+    fn mcp_failures(&mut self) -> Vec<McpFailure> {
+        std::mem::take(&mut self.mcp_failures)
+    }
+
+    fn finish(&mut self, _stderr: &str) -> Vec<Message> {
+        let Some(end) = self.end.take() else { return Vec::new() };
+        run_result(&RunEnd { turns: self.turns(), ..end }).into_iter().collect()
+    }
+
     fn warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)
     }
+}
+
+/// One line of a recorded session.
+#[derive(serde::Deserialize)]
+struct RecordEntry {
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+/// The entries of a folder below a root, as paths below the root.
+fn entries(root: &Path, folder: &Path) -> Vec<PathBuf> {
+    let found = std::fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
+    found.map(|entry| folder.join(entry.file_name())).collect()
 }
 
 /// Cached tokens are included in the input tokens.

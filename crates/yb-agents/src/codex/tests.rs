@@ -9,7 +9,7 @@ use yb_model::log::Role;
 
 /// Returns the transcript of recorded output with its warnings.
 fn read(lines: &str) -> (Transcript, Vec<String>) {
-    let mut reader = CodexReader::new(Some("m".to_owned()));
+    let mut reader = CodexReader::new(Some("m".to_owned()), PathBuf::new());
     let mut transcript = Transcript::default();
     for line in lines.lines() {
         transcript.observe_with(&mut reader, line.as_bytes());

@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 use yb_claude::Message;
 
 use super::super::reader::{
-    self, Failure, FailureKind, MessageContext, Reader, ReportedUsage, RunEnd, api_retry, assistant_text,
-    event, permission_denied, run_result, tool_call, tool_result,
+    self, Failure, FailureKind, McpFailure, MessageContext, Reader, ReportedUsage, RunEnd, api_retry,
+    assistant_text, event, permission_denied, run_result, thinking, tool_call, tool_result,
 };
 use yb_repo::read_inside;
 
@@ -25,11 +25,21 @@ pub(super) struct CopilotReader {
     /// Whether the agent reported its end.
     done: bool,
     session: bool,
+    mcp_failures: Vec<McpFailure>,
 }
 
 impl CopilotReader {
     pub(super) fn new(usage: PathBuf) -> Self {
-        Self { usage, turns: 0, attempts: 0, last: String::new(), failure: None, done: false, session: false }
+        Self {
+            usage,
+            turns: 0,
+            attempts: 0,
+            last: String::new(),
+            failure: None,
+            done: false,
+            session: false,
+            mcp_failures: Vec::new(),
+        }
     }
 
     fn message(&mut self, data: &Map<String, Value>, timestamp: Option<&str>) -> Vec<Message> {
@@ -44,7 +54,8 @@ impl CopilotReader {
         if about.parent.is_none() && !content.trim().is_empty() {
             content.clone_into(&mut self.last);
         }
-        let mut messages: Vec<Message> = assistant_text(content, &about).into_iter().collect();
+        let thought = thinking(text("reasoningText").unwrap_or_default(), &about);
+        let mut messages: Vec<Message> = thought.into_iter().chain(assistant_text(content, &about)).collect();
         for call in data.get("toolRequests").and_then(Value::as_array).into_iter().flatten() {
             let text = |key: &str| call.get(key).and_then(Value::as_str).unwrap_or_default();
             let arguments = call.get("arguments").cloned().unwrap_or_default();
@@ -120,6 +131,13 @@ impl Reader for CopilotReader {
                 }
                 messages
             }
+            "session.mcp_server_status_changed" if text("status") == "failed" => {
+                self.mcp_failures.push(McpFailure {
+                    server: Some(text("serverName").to_owned()),
+                    reason: text("error").to_owned(),
+                });
+                Vec::new()
+            }
             "model.call_failure" => {
                 self.attempts += 1;
                 api_retry(&failure(status, text("failureKind"), text("errorMessage")), self.attempts)
@@ -151,6 +169,10 @@ impl Reader for CopilotReader {
             ..RunEnd::default()
         };
         run_result(&finish).into_iter().collect()
+    }
+
+    fn mcp_failures(&mut self) -> Vec<McpFailure> {
+        std::mem::take(&mut self.mcp_failures)
     }
 }
 

@@ -1,24 +1,34 @@
 //! Reads the events of `gemini -o stream-json` and its retries on stderr.
 
-use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 use yb_claude::Message;
 
+use super::super::bounds::{OpenText, RecentMap};
 use super::super::reader::{
-    self, Failure, FailureKind, MessageContext, Reader, ReportedUsage, RetryBehavior, RunEnd, api_retry,
-    assistant_text, event, keep_alive, run_result, tool_call, tool_result,
+    self, Failure, FailureKind, McpFailure, MessageContext, Reader, ReportedUsage, RetryBehavior, RunEnd,
+    api_retry, assistant_text, event, keep_alive, run_result, take_lines, tool_call, tool_result,
 };
+
+use yb_repo::read_inside;
 
 /// The message of a reached turn limit.
 const TURNS: &str = "FatalTurnLimitedError";
 const TURNS_SAID: &str = "Reached max session turns";
 
+/// The most bytes of its record of a conversation that are read.
+const RECORD_LIMIT: u64 = 64 << 20;
+
 /// The reader of one execution.
 #[derive(Debug, Default)]
 pub(super) struct GeminiReader {
+    /// Its directory `.gemini`, in which it records conversations.
+    home: PathBuf,
+    /// Whether the model's current answer is counted as a turn.
+    in_answer: bool,
     /// The chunks of text since the last call.
-    open: String,
+    open: OpenText,
     last: String,
     turns: u64,
     attempts: u64,
@@ -29,17 +39,27 @@ pub(super) struct GeminiReader {
     /// The last status on stderr.
     status: Option<u16>,
     reached_limit: bool,
-    calls: BTreeMap<String, String>,
+    calls: RecentMap<()>,
+    mcp_failures: Vec<McpFailure>,
 }
 
 impl GeminiReader {
-    /// Ends the current answer.
+    pub(super) fn new(home: PathBuf) -> Self {
+        Self { home, ..Self::default() }
+    }
+
+    /// Counts an answer of the model, which ends with the results of its calls.
+    fn count_answer(&mut self) {
+        self.turns += u64::from(!self.in_answer);
+        self.in_answer = true;
+    }
+
+    /// Ends the current text.
     fn flush(&mut self, timestamp: Option<&str>) -> Vec<Message> {
-        let text = std::mem::take(&mut self.open);
+        let text = self.open.take();
         let about = MessageContext { timestamp, ..MessageContext::default() };
         let message = assistant_text(&text, &about);
         if message.is_some() {
-            self.turns += 1;
             self.last = text;
         }
         message.into_iter().collect()
@@ -73,6 +93,10 @@ impl GeminiReader {
         if line.contains(TURNS) {
             self.reached_limit = true;
         }
+        if line.starts_with("MCP issues detected") {
+            let reason = "Gemini CLI says neither which nor why".to_owned();
+            self.mcp_failures.push(McpFailure { server: None, reason });
+        }
         let status = line.trim().strip_prefix("status: ").and_then(|rest| rest.get(..3)?.parse().ok());
         self.status = status.or(self.status);
         let rest = line.trim().strip_prefix("Attempt ")?;
@@ -93,18 +117,21 @@ impl Reader for GeminiReader {
         Ok(match text("type").unwrap_or_default() {
             "init" => reader::session_started(text("session_id"), text("model")).into_iter().collect(),
             "message" if text("role") == Some("assistant") => {
-                self.open.push_str(text("content").unwrap_or_default());
+                self.count_answer();
+                self.open.push(text("content").unwrap_or_default());
                 keep_alive().into_iter().collect()
             }
             "tool_use" => {
+                self.count_answer();
                 let mut messages = self.flush(about.timestamp);
                 let (id, name) = (text("tool_id").unwrap_or_default(), text("tool_name").unwrap_or_default());
-                self.calls.insert(id.to_owned(), name.to_owned());
+                self.calls.insert(id, ());
                 let arguments = event.get("parameters").cloned().unwrap_or_default();
                 messages.extend(tool_call(id, name, &arguments, &about));
                 messages
             }
             "tool_result" => {
+                self.in_answer = false;
                 let failed = text("status") == Some("error");
                 let error = event.get("error").and_then(|error| error.get("message")?.as_str());
                 let words = error.filter(|_| failed).or(text("output")).unwrap_or_default();
@@ -120,10 +147,7 @@ impl Reader for GeminiReader {
     }
 
     fn parse_stderr(&mut self, piece: &[u8]) -> Vec<Message> {
-        self.rest.extend_from_slice(piece);
-        let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else { return Vec::new() };
-        let lines: Vec<u8> = self.rest.drain(..=end).collect();
-        String::from_utf8_lossy(&lines).lines().filter_map(|line| self.stderr_line(line)).collect()
+        take_lines(&mut self.rest, piece).lines().filter_map(|line| self.stderr_line(line)).collect()
     }
 
     fn finish(&mut self, stderr: &str) -> Vec<Message> {
@@ -152,6 +176,22 @@ impl Reader for GeminiReader {
         messages
     }
 
+    /// Its events have no exit code of a command; its record of the conversation has.
+    fn failed_calls(&mut self) -> Vec<String> {
+        let conversations = std::fs::read_dir(self.home.join("tmp")).into_iter().flatten().flatten();
+        let folders = conversations.map(|project| Path::new("tmp").join(project.file_name()).join("chats"));
+        let files = folders.flat_map(|folder| {
+            let files = std::fs::read_dir(self.home.join(&folder)).into_iter().flatten().flatten();
+            files.map(move |file| folder.join(file.file_name())).collect::<Vec<_>>()
+        });
+        let texts = files.filter_map(|file| read_inside(&self.home, &file, RECORD_LIMIT).ok().flatten());
+        texts.flat_map(|text| failed_commands(&text)).filter(|id| self.calls.contains(id)).collect()
+    }
+
+    fn mcp_failures(&mut self) -> Vec<McpFailure> {
+        std::mem::take(&mut self.mcp_failures)
+    }
+
     fn retry_behavior(&self) -> RetryBehavior {
         RetryBehavior::Reported
     }
@@ -159,6 +199,23 @@ impl Reader for GeminiReader {
     fn reads_stderr(&self) -> bool {
         true
     }
+}
+
+/// The ids of calls in a recorded conversation whose command failed. The tool result ends with the exit code.
+fn failed_commands(record: &[u8]) -> Vec<String> {
+    let lines = record.split(|byte| *byte == b'\n');
+    let entries = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let calls = entries.flat_map(|mut entry| match entry["toolCalls"].take() {
+        Value::Array(calls) => calls,
+        _ => Vec::new(),
+    });
+    let failed = calls.filter(|call| {
+        let told = call.pointer("/result/0/functionResponse/response/output").and_then(Value::as_str);
+        let ends = told.unwrap_or_default().lines().rev().take(6);
+        ends.filter_map(|line| line.strip_prefix("Exit Code: ").or_else(|| line.strip_prefix("Signal: ")))
+            .any(|code| code != "0" && code != "(none)")
+    });
+    failed.filter_map(|call| Some(call["id"].as_str()?.to_owned())).collect()
 }
 
 /// `input_tokens` includes cached tokens; `input` does not.

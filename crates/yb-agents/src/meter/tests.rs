@@ -121,12 +121,16 @@ fn retry_is_shown_until_the_next_message() {
 
 #[test]
 fn call_summary_is_one_short_line() {
-    let check =
-        |input: &Value, expected: &str| assert_eq!(call_summary("Bash", &input.to_string()), expected);
+    let check = |input: &Value, expected: &str| {
+        assert_eq!(call_summary("Bash", &input.to_string(), "/w/deep/src-modified"), expected);
+    };
     check(&json!({"command": "cargo  test\n\u{1b}[31m-p x", "description": "y"}), "Bash: cargo test -p x");
     check(&json!({"command": "é".repeat(100)}), &format!("Bash: {}…", "é".repeat(MAX_SUMMARY)));
     check(&json!([1, {"a": 2}]), "Bash");
-    assert_eq!(call_summary("Bash", "no json"), "Bash");
+    assert_eq!(call_summary("Bash", "no json", ""), "Bash");
+    let long = format!("/{}/src-modified", "d".repeat(120));
+    let read = json!({ "file_path": format!("{long}/src/main.rs") }).to_string();
+    assert_eq!(call_summary("Read", &read, &long), "Read: src/main.rs", "the prefix hides no file name");
 }
 
 /// Token counts are the agent's, so they may be of any size.

@@ -1,22 +1,21 @@
 //! Reads the events of `opencode run --format json` and its log on stderr.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Map, Value};
 use yb_claude::Message;
 
+use super::super::bounds::{RecentMap, push_warning};
 use super::super::reader::{
-    self, Failure, FailureKind, MessageContext, Reader, ReportedUsage, RetryBehavior, RunEnd, api_retry,
-    assistant_text, event, keep_alive, run_result, tool_call, tool_result,
+    self, Failure, FailureKind, McpFailure, MessageContext, Reader, ReportedUsage, RetryBehavior, RunEnd,
+    api_retry, assistant_text, event, keep_alive, run_result, take_lines, thinking, tool_call, tool_result,
 };
 
 /// The reader of one execution.
 #[derive(Debug, Default)]
 pub(super) struct OpencodeReader {
-    /// The requested model as `provider/name`; the events have none.
+    /// The model as `provider/name`: the requested one, or the one that its log names; the events have none.
     model: Option<String>,
     began: bool,
-    calls: BTreeSet<String>,
+    calls: RecentMap<()>,
     last: String,
     turns: u64,
     attempts: u64,
@@ -28,6 +27,7 @@ pub(super) struct OpencodeReader {
     /// The part of stderr after its last newline.
     rest: Vec<u8>,
     warnings: Vec<String>,
+    mcp_failures: Vec<McpFailure>,
 }
 
 impl OpencodeReader {
@@ -46,9 +46,14 @@ impl OpencodeReader {
         let invalid = name == "invalid";
         let meant = field("input").and_then(|input| input.get("tool")?.as_str()).filter(|_| invalid);
         let name = meant.unwrap_or(name);
-        if self.calls.insert(id.to_owned()) {
-            messages.extend(tool_call(id, name, field("input").unwrap_or(&Value::Null), about));
+        let time = |key: &str| timestamp(field("time").and_then(|time| time.get(key)?.as_i64()));
+        let (started, ended) = (time("start"), time("end"));
+        if !self.calls.contains(id) {
+            self.calls.insert(id, ());
+            let about = MessageContext { timestamp: started.as_deref().or(about.timestamp), ..*about };
+            messages.extend(tool_call(id, name, field("input").unwrap_or(&Value::Null), &about));
         }
+        let about = &MessageContext { timestamp: ended.as_deref().or(about.timestamp), ..*about };
         match words("status") {
             Some("completed") => {
                 // The failure of a command is in its result.
@@ -107,7 +112,16 @@ impl OpencodeReader {
         if let Some((_, said)) =
             line.split_once("agent \"").filter(|_| line.contains("not found. Falling back"))
         {
-            self.warnings.push(format!("agent \"{said}"));
+            push_warning(&mut self.warnings, &format!("agent \"{said}"));
+        }
+        let server = line.split_once("message=\"server unavailable\" key=").map(|(_, server)| server);
+        if let Some(server) = server.filter(|_| line.contains("status=failed")) {
+            let name = server.split(' ').next().unwrap_or(server).trim_matches('"').to_owned();
+            let reason = "opencode reports no reason".to_owned();
+            self.mcp_failures.push(McpFailure { server: Some(name), reason });
+        }
+        if self.model.is_none() {
+            self.model = model_in_log(line);
         }
         let is_stream_error = line.contains("message=\"stream error\"") && !line.contains("small=true");
         let why = line.split_once("error.error=\"").map(|(_, why)| why).filter(|_| is_stream_error)?;
@@ -125,9 +139,7 @@ impl Reader for OpencodeReader {
             let session = event.get("sessionID").and_then(Value::as_str);
             messages.extend(reader::session_started(session, None));
         }
-        let timestamp = event.get("timestamp").and_then(Value::as_i64);
-        let timestamp = timestamp.and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
-        let timestamp = timestamp.map(|time| format!("{time:.3}"));
+        let timestamp = timestamp(event.get("timestamp").and_then(Value::as_i64));
         let empty = Map::new();
         let part = event.get("part").and_then(Value::as_object).unwrap_or(&empty);
         let model = self.model.clone();
@@ -142,6 +154,10 @@ impl Reader for OpencodeReader {
                 let text = part.get("text").and_then(Value::as_str).unwrap_or_default();
                 text.clone_into(&mut self.last);
                 messages.extend(assistant_text(text, &about));
+            }
+            "reasoning" => {
+                let text = part.get("text").and_then(Value::as_str).unwrap_or_default();
+                messages.extend(thinking(text, &about));
             }
             "tool_use" => messages.extend(self.tool(part, &about)),
             "step_start" => messages.extend(keep_alive()),
@@ -158,10 +174,7 @@ impl Reader for OpencodeReader {
     }
 
     fn parse_stderr(&mut self, piece: &[u8]) -> Vec<Message> {
-        self.rest.extend_from_slice(piece);
-        let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else { return Vec::new() };
-        let lines: Vec<u8> = self.rest.drain(..=end).collect();
-        String::from_utf8_lossy(&lines).lines().filter_map(|line| self.stderr_line(line)).collect()
+        take_lines(&mut self.rest, piece).lines().filter_map(|line| self.stderr_line(line)).collect()
     }
 
     /// Its exit is the end; a stopped agent has not finished.
@@ -187,6 +200,10 @@ impl Reader for OpencodeReader {
     }
 
     /// It stops after about a minute and then reports the status, which is not in its log.
+    fn mcp_failures(&mut self) -> Vec<McpFailure> {
+        std::mem::take(&mut self.mcp_failures)
+    }
+
     fn retry_behavior(&self) -> RetryBehavior {
         RetryBehavior::ReportedSlow
     }
@@ -194,6 +211,20 @@ impl Reader for OpencodeReader {
     fn reads_stderr(&self) -> bool {
         true
     }
+}
+
+/// The model of a request in its log, except for those that write titles.
+fn model_in_log(line: &str) -> Option<String> {
+    let (_, request) = line.split_once("message=stream ")?;
+    let field = |name: &str| request.split(' ').find_map(|word| word.strip_prefix(name));
+    let (provider, model) = (field("providerID=")?, field("modelID=")?);
+    (field("small=") != Some("true")).then(|| format!("{provider}/{model}"))
+}
+
+/// Milliseconds since 1970 as ISO 8601.
+fn timestamp(millis: Option<i64>) -> Option<String> {
+    let time = jiff::Timestamp::from_millisecond(millis?).ok()?;
+    Some(format!("{time:.3}"))
 }
 
 /// Classifies an error message without a status.

@@ -105,6 +105,7 @@ fn case_becomes_flags_and_settings() {
         [
             "run",
             "--format=json",
+            "--thinking",
             "--print-logs",
             "--log-level=WARN",
             "--model=openai-compatible/m",

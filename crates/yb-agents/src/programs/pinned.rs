@@ -33,12 +33,15 @@ impl PinnedProgram {
         Ok(Self { agent, npm, version: version.to_owned() })
     }
 
-    /// Parses `NAME@VERSION`.
+    /// Parses `NAME@VERSION`. A name alone is the newest version that this version of `yb` was tested with.
     ///
     /// # Errors
     /// If no installable agent has this name, or the version is not exact.
     pub fn parse(text: &str, agents: &AgentSpecs) -> Result<Self, ProgramError> {
-        let (name, version) = text.split_once('@').unwrap_or((text, ""));
+        let (name, version) = match text.split_once('@') {
+            Some((name, version)) => (name, Some(version)),
+            None => (text, None),
+        };
         let installable = || agents.iter().filter(|spec| spec.npm().is_some());
         let agent =
             installable().find(|spec| spec.name == name).ok_or_else(|| ProgramError::UnknownProgram {
@@ -49,7 +52,7 @@ impl PinnedProgram {
                     known
                 },
             })?;
-        Self::new(agent, version)
+        Self::new(agent, version.or_else(|| Some(agent.npm()?.tested)).unwrap_or_default())
     }
 }
 
@@ -80,8 +83,8 @@ mod tests {
         let program = parse("codex@0.166.0").unwrap();
         assert_eq!((program.npm.package, program.to_string().as_str()), ("@openai/codex", "codex@0.166.0"));
         assert!(parse("gemini@0.61.0-nightly.3").is_ok());
+        assert_eq!(parse("codex").unwrap().version, program.npm.tested);
         for wrong in [
-            "codex",
             "codex@",
             "codex@latest",
             "codex@^1.0.0",

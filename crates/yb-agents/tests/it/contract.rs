@@ -15,19 +15,10 @@ use crate::support::{KEY, PROMPT, Stage, init, success};
 /// Creates a `claude` that reports its version and login status.
 fn answering(version: &str, logged_in: bool) -> Stage {
     let status = json!({"loggedIn": logged_in, "authMethod": "oauth_token", "apiProvider": "firstParty"});
-    let stage = Stage::fake("[{exit: 1}]");
-    // The fake agent ignores its arguments, so different answers need a shell script.
-    let script = format!(
-        "#!/bin/sh\ncase \"$1\" in --version) echo '{version}';; auth) echo '{status}'; exit {};; esac\n",
+    Stage::shell(&format!(
+        "case \"$1\" in --version) echo '{version}';; auth) echo '{status}'; exit {};; esac",
         i32::from(!logged_in)
-    );
-    // Written to a new file: the old one may be a link to the program that all tests share.
-    let program = stage.path("bin/claude");
-    std::fs::remove_file(&program).unwrap();
-    std::fs::write(&program, script).unwrap();
-    #[cfg(unix)]
-    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    stage
+    ))
 }
 
 async fn availability(stage: &Stage) -> yb_agents::Availability {

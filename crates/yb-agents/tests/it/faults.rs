@@ -32,6 +32,94 @@ async fn c29_api_errors_become_outcomes() {
     assert!(message.contains("authentication") && message.contains("claude auth login"), "{message}");
 }
 
+#[tokio::test]
+async fn status_and_ending_of_a_reported_failure_agree_with_its_outcome() {
+    let api = json!({"type": "result", "subtype": "success", "is_error": true, "result": "API Error: 500 oops",
+        "api_error_status": 500, "terminal_reason": "api_error"});
+    let own = json!({"type": "result", "subtype": "success", "is_error": true, "result": "no"});
+    for (result, ending, outcome) in [(api, "api_error", Outcome::Infra), (own, "error", Outcome::AgentError)]
+    {
+        let done = Stage::frames(&[init(), result], 0).run().await;
+        assert_eq!(done.result.outcome, Some(outcome));
+        let execution = &done.json["execution"];
+        assert_eq!((&execution["status"], &execution["ending"]), (&"failed".into(), &ending.into()));
+        // The code of the process is in the error.
+        assert_eq!(
+            (&execution["exit_code"], &done.json["errors"][0]["context"]["exit_code"]),
+            (&1.into(), &0.into())
+        );
+    }
+}
+
+#[tokio::test]
+async fn real_copilot_that_dies_early_is_known_with_its_error() {
+    let stage = Stage::agent_at("copilot-cli", "http://127.0.0.1:9").env("XDG_CACHE_HOME", "/dev/null/x");
+    let done = stage.run().await;
+    assert_eq!(done.codes(), ["AGENT_EXIT_CODE"]);
+    let message = &done.log.errors[0].message;
+    assert!(message.contains("Failed to extract bundled package"), "{message}");
+    assert_eq!(done.log.model.name, "scripted-1");
+}
+
+#[tokio::test]
+async fn real_codex_that_dies_early_is_known_with_its_version_and_error() {
+    let stage = Stage::agent_at("codex", "http://127.0.0.1:9");
+    let done = stage.configured(|config| config.extra_args = vec!["--config=mcp_servers.a={x=1}".to_owned()]);
+    let done = done.run().await;
+    let message = &done.log.errors[0].message;
+    assert!(message.contains("Error loading config.toml: invalid transport"), "{message}");
+    assert_eq!(done.log.agent.version, yb_testkit::RealAgent::named("codex").pinned_version());
+}
+
+#[tokio::test]
+async fn real_claude_that_dies_early_is_known_with_its_version_and_model() {
+    let (stage, _server) = Stage::real("{ tape: 1, lanes: { main: [ { say: Hello. } ] } }");
+    let stage = stage.configured(|config| {
+        config.model = Some("claude-opus-5-5".to_owned());
+        config.extra_args = vec!["--no-such-flag".to_owned()];
+    });
+    // As before every run.
+    stage.adapter.check_availability(&stage.context.config, &stage.context.host).await;
+    let done = stage.run().await;
+    assert_eq!(done.codes(), ["CLAUDE_EXIT_CODE"]);
+    assert_eq!(done.log.agent.version, yb_testkit::RealClaude::pinned_version());
+    assert_eq!(done.log.model.name, "claude-opus-5-5");
+    assert!(done.log.errors[0].message.contains("unknown option '--no-such-flag'"), "{:?}", done.log.errors);
+}
+
+/// A `claude` that counts calls of `--version`, and otherwise runs this.
+fn counting_version_calls(then: &str) -> Stage {
+    Stage::shell(&format!(
+        "if [ \"$1\" = --version ]; then echo x >> \"$HOME_OF_TEST/calls\"; echo '2.1.9 (Claude Code)'; exit; fi\n{then}"
+    ))
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn stopped_agent_is_not_run_again_for_its_version() {
+    let stage =
+        counting_version_calls("sleep 60").with(|context| context.timeout = Duration::from_millis(300));
+    let home = stage.path("users-home");
+    let stage = stage.env("HOME_OF_TEST", home.to_str().unwrap());
+    let done = stage.run().await;
+    assert_eq!((done.codes(), done.log.agent.version.as_str()), (vec!["CLAUDE_TIMEOUT"], "unknown"));
+    assert!(!home.join("calls").exists());
+
+    // A version that is known from the check before the run is used.
+    stage.adapter.check_availability(&stage.context.config, &stage.context.host).await;
+    assert_eq!(stage.run().await.log.agent.version, "2.1.9");
+    assert_eq!(std::fs::read_to_string(home.join("calls")).unwrap(), "x\n");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn agent_that_exits_early_is_asked_for_its_version() {
+    let stage = counting_version_calls("exit 3");
+    let home = stage.path("users-home");
+    let done = stage.env("HOME_OF_TEST", home.to_str().unwrap()).run().await;
+    assert_eq!((done.codes(), done.log.agent.version.as_str()), (vec!["CLAUDE_EXIT_CODE"], "2.1.9"));
+}
+
 /// Without a watchdog, the CLI would retry for three minutes.
 #[tokio::test]
 async fn fr_017_refused_credentials_end_the_trial_at_once() {

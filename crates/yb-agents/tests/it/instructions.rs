@@ -201,6 +201,31 @@ async fn real_copilot_finds_named_agents() {
 }
 
 #[tokio::test]
+async fn real_gemini_finds_named_agents() {
+    let files =
+        ["workspace", "case", "project", "users-home"].map(|root| format!("{root}/.gemini/agents/helper.md"));
+    named_agent_is_used("gemini", &files.each_ref().map(String::as_str)).await;
+}
+
+/// Its tools are those of the definition, by any agent's names.
+#[tokio::test]
+async fn real_gemini_named_agent_has_the_tools_of_its_definition() {
+    let script = format!(
+        "{{ tape: 1, lanes: {{ main: [ {{ tools: [ {} ] }}, {{ say: done }}, {{ say: done }} ] }} }}",
+        shell_call("gemini")
+    );
+    let (stage, server) = Stage::agent("gemini", &script);
+    let text =
+        "---\nname: helper\ndescription: Helps.\ntools: [Read, grep_search]\nmax_turns: 7\n---\n\nRead.\n";
+    stage.write("workspace/.gemini/agents/helper.md", text);
+    let stage = stage.configured(|config| config.agent_name = Some("helper".to_owned()));
+    let done = stage.run().await;
+    assert!(!stage.path("workspace/made").exists(), "{:#?}", done.log.tool_calls);
+    let asked = asked(&server);
+    assert!(asked.contains("\"read_file\"") && !asked.contains("\"write_file\""), "{asked}");
+}
+
+#[tokio::test]
 async fn real_opencode_finds_named_agents() {
     named_agent_is_used(
         "opencode",
@@ -211,4 +236,64 @@ async fn real_opencode_finds_named_agents() {
         ],
     )
     .await;
+}
+
+/// The thinking of the model is in the log of every agent whose CLI prints it.
+async fn thinking_is_in_the_log(agent: &'static str) {
+    let script = "{ tape: 1, lanes: { main: [ { think: Hm-7 is prime., say: Hello there. } ] } }";
+    let (stage, _server) = Stage::agent(agent, script);
+    let done = stage.run().await;
+    assert_eq!(done.result.status, ExecutionStatus::Success, "{:#?}", done.log.errors);
+    let thought: Vec<&str> = done.log.messages.iter().map(|message| message.thinking.as_str()).collect();
+    assert!(
+        thought.iter().any(|text| text.contains("Hm-7")),
+        "{:#?}\n{}",
+        done.log.messages,
+        done.result.output
+    );
+}
+
+#[tokio::test]
+async fn real_copilot_thinking_is_in_the_log() {
+    thinking_is_in_the_log("copilot-cli").await;
+}
+
+#[tokio::test]
+async fn real_codex_thinking_is_in_the_log() {
+    thinking_is_in_the_log("codex").await;
+}
+
+#[tokio::test]
+async fn real_opencode_thinking_is_in_the_log() {
+    thinking_is_in_the_log("opencode").await;
+}
+
+#[tokio::test]
+async fn real_acp_thinking_is_in_the_log() {
+    thinking_is_in_the_log("acp").await;
+}
+
+/// Without a model in the case, opencode chooses one; only its log names it.
+#[tokio::test]
+async fn real_opencode_model_that_it_chose_is_in_the_log() {
+    let (stage, server) = Stage::agent("opencode", HELLO);
+    let stage = stage.with(|context| {
+        context.config.model = None;
+        context.host.env.retain(|name, _| !name.to_string_lossy().starts_with("OPENAI_"));
+        context.host.env.insert("ANTHROPIC_API_KEY".into(), "not-a-secret-loopback-only".into());
+        let url = format!("{}/v1", server.base_url());
+        let settings = serde_json::json!({ "provider": { "anthropic": { "options": { "baseURL": url } } } });
+        context.config.settings = settings.as_object().cloned();
+    });
+    let done = stage.run().await;
+    assert_eq!(done.result.status, ExecutionStatus::Success, "{:#?}", done.log.errors);
+    let requests = server.requests();
+    let asked = requests.iter().find(|seen| seen.lane.is_some()).unwrap();
+    let model = asked.body["model"].as_str().unwrap();
+    assert!(
+        done.log.model.name.ends_with(model) && model.starts_with("claude-"),
+        "{} and {model}",
+        done.log.model.name
+    );
+    assert_eq!(done.log.model.provider, "anthropic");
 }

@@ -111,9 +111,15 @@ async fn cr_3_7_the_tool_calls() {
     assert_eq!(text.json["tool_calls"][1], json!({"name": "mcp__a-b__c", "arguments": "x"}));
 
     let done = conversation().run().await;
+    let found = &done.json["tool_calls"][0];
+    let (started, completed) = (&found["started_at"], &found["completed_at"]);
     let call = json!({"id": "t1", "name": "Read", "arguments": "{\"file_path\":\"a.rs\"}", "result": "fn main",
-        "result_bytes": 16, "is_error": false});
+        "result_bytes": 16, "is_error": false, "started_at": started, "completed_at": completed});
     assert_eq!(done.json["tool_calls"], json!([call]));
+    // The call and its answer have lines of their own, so their times follow those of the messages.
+    let time = |value: &serde_json::Value| value.as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    assert!(time(&done.json["messages"][1]["timestamp"]) <= time(started));
+    assert!(time(started) <= time(completed));
     let in_message = &done.json["messages"][1]["tool_calls"][0];
     assert_eq!(
         *in_message,
@@ -182,7 +188,7 @@ async fn cr_3_11_truncation_is_recorded_and_the_result_still_read() {
     // The result comes last, beyond the part of the output that is kept.
     assert_eq!(done.log.usage.total_tokens, 6912);
     assert_eq!(done.json["output"]["truncated"], true);
-    assert_eq!(done.json["output"]["frames"], "frames.jsonl");
+    assert_eq!(done.json["output"]["frames"], "frames.jsonl.zst");
     let log = done.json["output"]["terminal_log"].as_str().unwrap();
     assert!(log.starts_with("claude-code-logs/terminal-output-"), "{log}");
 }

@@ -10,6 +10,8 @@ mod conformance;
 mod contract;
 mod faults;
 #[cfg(unix)]
+mod floods;
+#[cfg(unix)]
 mod instructions;
 mod log_contract;
 mod log_schema;

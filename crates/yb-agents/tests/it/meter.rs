@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use yb_agents::{Live, Observer, StartRecorded};
+use yb_agents::{Live, Observer, ProcessRole, StartRecorder};
 use yb_model::log::{ExecutionStatus, UsageSource};
 use yb_supervise::TreeRecord;
 
@@ -13,16 +13,11 @@ use crate::support::{Stage, init, success};
 /// Collects all events.
 #[derive(Default)]
 struct Watcher {
-    records: Mutex<Vec<TreeRecord>>,
+    records: Mutex<Vec<(ProcessRole, TreeRecord)>>,
     heard: Mutex<Vec<Live>>,
 }
 
 impl Observer for Watcher {
-    fn starting(&self, record: TreeRecord) -> StartRecorded {
-        self.records.lock().unwrap().push(record);
-        Box::pin(std::future::ready(Ok(())))
-    }
-
     fn changed(&self, live: &Live) {
         self.heard.lock().unwrap().push(live.clone());
     }
@@ -40,8 +35,16 @@ impl Watcher {
 
 fn watched(stage: Stage) -> (Stage, Arc<Watcher>) {
     let watcher = Arc::new(Watcher::default());
-    let observer = watcher.clone();
-    (stage.with(|context| context.observer = Some(observer)), watcher)
+    let (observer, records) = (watcher.clone(), watcher.clone());
+    let recorder = StartRecorder::new(move |role, record| {
+        records.records.lock().unwrap().push((role, record));
+        Box::pin(std::future::ready(Ok(())))
+    });
+    let stage = stage.with(|context| {
+        context.observer = Some(observer);
+        context.start_recorder = Some((ProcessRole::Agent, recorder));
+    });
+    (stage, watcher)
 }
 
 #[track_caller]

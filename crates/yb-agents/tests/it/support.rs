@@ -50,6 +50,18 @@ impl Stage {
         Self::of(dir, "claude-code", Host::new(env))
     }
 
+    /// Uses a shell script as `claude`, which can look at its arguments; the fake agent ignores them.
+    pub(crate) fn shell(script: &str) -> Self {
+        let stage = Self::fake("[{exit: 1}]");
+        // Written to a new file: the old one may be a link to the program that all tests share.
+        let program = stage.path("bin/claude");
+        std::fs::remove_file(&program).unwrap();
+        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        #[cfg(unix)]
+        std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        stage
+    }
+
     /// Uses a fake `claude` that prints these messages and exits.
     pub(crate) fn frames(frames: &[Value], exit: i32) -> Self {
         let mut steps: Vec<Value> =

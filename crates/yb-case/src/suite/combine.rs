@@ -8,7 +8,7 @@ use super::cases::{self, CaseSource, CaseSources};
 use super::select::{Candidates, Selection};
 use super::tally::{self, CombinedDiagnostics};
 use super::variant::{self, Variant};
-use super::{Combination, Loaded, Suite, gates, guard, merge, names, read};
+use super::{Combination, Loaded, Suite, factors, gates, guard, merge, names, read, vary};
 use crate::{Case, CaseInput, LoadOptions, build, dir_of};
 use yb_yaml::diagnostic::{Diagnostic, Diagnostics};
 use yb_yaml::{Entry, Node, Value};
@@ -27,10 +27,14 @@ pub(super) fn load(
     mut found: Diagnostics<'_>,
 ) -> Loaded {
     let Some(plain) = read::read(&mut root, options, &mut found) else {
-        return Loaded { suite: None, diagnostics: found.into_vec() };
+        return Loaded { suite: None, diagnostics: found.into_vec(), files: Vec::new() };
     };
-    let variants = variant::read(root.get("variants"), &mut found);
+    let (variants, design) = match factors::read(&root, &mut found) {
+        Some((variants, design)) => (variants, Some(design)),
+        None => (variant::read(root.get("variants"), &mut found), None),
+    };
     names::check_variants(&variants, path, &mut found);
+    gates::check_variants(&root, &variants, &mut found);
     let CaseSources { cases, complete, diagnostics } = cases::read(path, text, &root, options, &mut found);
     gates::check_tags(&root, &cases, complete, &mut found);
     let mut tally = CombinedDiagnostics::default();
@@ -67,6 +71,12 @@ pub(super) fn load(
         let own = kept.range((at, 0)..(at + 1, 0)).map(|(_, variant)| (*variant, &variants[*variant]));
         made.append(&mut builder.combine((at, case), own.collect()));
     }
+    if complete && made.len() == kept.len() {
+        let mut found = Diagnostics::new(path, text);
+        gates::check_evaluators(&root, &made, &mut found);
+        vary::check(&root, &variants, &made, &mut found);
+        builder.tally.own(found.into_vec());
+    }
     let diagnostics = builder.tally.into_vec(path, &cases, &variants, &kept);
     let sound = complete && !diagnostics.iter().any(Diagnostic::is_error);
     let suite = sound.then(|| Suite {
@@ -79,8 +89,10 @@ pub(super) fn load(
         retries: plain.retries,
         max_cost_usd: plain.max_cost_usd,
         gates: plain.gates,
+        design,
+        vary: plain.vary,
     });
-    Loaded { suite, diagnostics }
+    Loaded { suite, diagnostics, files: Vec::new() }
 }
 
 fn pairs(cases: usize, variants: usize) -> impl Iterator<Item = (usize, usize)> {
@@ -137,8 +149,13 @@ impl CombinationBuilder<'_> {
     }
 
     fn build(&self, source: &CaseSource, variant: &Variant, tree: &Node) -> (Option<Case>, Vec<Diagnostic>) {
-        let draft =
-            CaseInput { path: &source.file, mode: source.mode, over: dir_of(self.path), env: &variant.env };
+        let draft = CaseInput {
+            path: &source.file,
+            mode: source.mode,
+            over: dir_of(self.path),
+            env: &variant.env,
+            overlay: &variant.overlay,
+        };
         let mut found = Diagnostics::new(&source.file, &source.text)
             .with_key_prefix(&source.key)
             .with_overlay(self.path, self.text, &variant.key);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::Combination;
-use crate::{AgentConfig, ConfiguredEvaluator, Expected, Prompt, Script, Start, Tape, TapeSource};
+use crate::{AgentConfig, Case, ConfiguredEvaluator, Expected, Prompt, Script, Start, Tape, TapeSource};
 use yb_repo::Source;
 
 /// Incremented when the digest of an unchanged case changes.
@@ -50,12 +50,18 @@ impl Combination {
             "capture_include": case.capture_include,
             "isolation": case.isolation.as_str(),
         });
+        if !case.prepare_for_agent.is_empty() {
+            task["prepare"] = case.prepare_for_agent.iter().map(script).collect();
+        }
         // Only explicit values: defaults of the machine do not change the digest.
         if let Some(network) = &case.network {
             task["network"] = json!({ "mode": network.mode, "allow": network.allow });
         }
         if case.limits != crate::TrialLimits::default() {
             task["limits"] = json!(case.limits);
+        }
+        if !case.overlay.is_empty() {
+            task["files"] = case.overlay.key();
         }
         // A replay repeats the same task; a script is part of the task.
         if let Some(Tape { source: TapeSource::Script(path), .. }) = &case.tape {
@@ -67,7 +73,38 @@ impl Combination {
     /// Returns the digest of the grading.
     #[must_use]
     pub fn grade_digest(&self) -> String {
-        let case = &self.case;
+        self.case.grade_digest()
+    }
+}
+
+impl Case {
+    /// Returns the digest of everything in the case that decides whether its start tree fails and its reference solution
+    /// passes. `facts` are those outside of it: commits, versions, the sandbox.
+    #[must_use]
+    pub fn check_digest(&self, facts: &[&str]) -> String {
+        let mut check = json!({
+            "youbencha_check": VERSION,
+            "grading": self.grade_digest(),
+            "facts": facts,
+            "pre_execution": self.pre_execution.iter().map(script).collect::<Vec<_>>(),
+            "prepare_for_agent": self.prepare_for_agent.iter().map(script).collect::<Vec<_>>(),
+            "files": self.overlay.key(),
+            "capture_include": self.capture_include,
+            "limits": self.limits,
+            "solution": self.reference().map(|solution| solution.key()),
+        });
+        // Without an agent only hooks see the variables.
+        let has_hooks = !self.pre_execution.is_empty() || !self.prepare_for_agent.is_empty();
+        if has_hooks && !self.env.is_empty() {
+            let env: Map<String, Value> =
+                self.env.iter().map(|variable| (variable.name.clone(), json!(variable.value))).collect();
+            check["env"] = Value::Object(env);
+        }
+        digest(&check)
+    }
+
+    fn grade_digest(&self) -> String {
+        let case = self;
         let mut graded = json!({
             "youbencha_grade": VERSION,
             "evaluators": case.evaluators.iter().map(evaluator).collect::<Vec<_>>(),
@@ -110,11 +147,16 @@ fn config(config: &AgentConfig) -> Value {
         "mcp_servers": config.mcp_servers,
         "effort": config.effort,
         "settings": config.settings,
-        "add_dirs": config.add_dirs,
+        "add_dirs": config.add_dirs.iter().map(crate::AddedDir::key).collect::<Vec<_>>(),
         "extra_args": config.extra_args,
         "trust_repo_settings": config.trust_repo_settings,
         "section": config.section,
     });
+    for (key, add_ons) in [("plugins", &config.plugins), ("skills", &config.skills)] {
+        if !add_ons.is_empty() {
+            value[key] = add_ons.iter().map(|one| json!([one.name, one.digest])).collect();
+        }
+    }
     // Absent if there are none: compatible with earlier digests.
     if !config.agents.is_empty() {
         let definitions = config.agents.iter().map(|(name, agent)| {

@@ -1,9 +1,9 @@
 //! The fields of suite files: the one description used by validation and `yb schema suite`.
 
-use crate::fields::{CASE, ISOLATION, LIMITS, NETWORK, VERSION};
+use crate::fields::{CASE, ISOLATION, LIMITS, NETWORK, OVERLAY_FILES, OVERLAY_REMOVE, VERSION};
 use crate::fields_agent::{AGENT_NAME, CONFIG, MODEL, PINNED};
 use crate::format::Format;
-use crate::gates::{ESTIMANDS, LEVELS, ON_INCONCLUSIVE};
+use crate::gates::{ESTIMANDS, IF_MISSING, LEVELS, ON_INCONCLUSIVE};
 use crate::shape::{Field, Kind, Object, formatted, text};
 
 const VARIABLES: Kind = Kind::Either(&[
@@ -31,6 +31,22 @@ pub(crate) static SUITE: Object = Object {
             Kind::List { of: &Kind::Object(&VARIANT), min: 1 },
             "Agent configurations, merged over the `agent` of each case [default: cases unchanged].",
         ),
+        Field::new(
+            "factors",
+            Kind::Map { names: Format::Name, of: &LEVELS_KIND },
+            "Factors with their levels, each a variant without a name, instead of `variants`. The run reports the effect of each factor.",
+        ),
+        Field::new(
+            "design",
+            Kind::Either(&[Kind::Word(&["full"]), Kind::Object(&DESIGN)]),
+            "Combinations of levels that run: all, or a fraction.",
+        )
+        .default("\"full\""),
+        Field::new(
+            "vary",
+            Kind::List { of: &Kind::Word(super::vary::ASPECTS), min: 1 },
+            "What variants may differ in. Any other difference between them is an error, also one that only shows when the agents run: another model, CLI version, tool or sandbox.",
+        ),
         Field::new("repeats", Kind::Whole { min: 1, max: 10_000 }, "Number of trials of each combination.").default("1"),
         Field::new(
             "include",
@@ -52,7 +68,7 @@ pub(crate) static SUITE: Object = Object {
         Field::new(
             "max_cost_usd",
             Kind::Number { min: 0.0, max: f64::MAX, above: true },
-            "Starts no further trial when the run has cost this amount.",
+            "Stops the run when it has cost this amount; trials that it cuts stay pending.",
         ),
         Field::new("gates", Kind::Object(&GATES), "Gates, which decide the exit code."),
         Field::new("isolation", Kind::Word(ISOLATION), "Minimum for all cases; stricter values of cases apply."),
@@ -76,6 +92,26 @@ const MAX_LOST: Field = Field::new(
 .default("0.05");
 const GATE_ISOLATION: Field = Field::new("isolation", Kind::Word(LEVELS), "Minimum isolation of all agents.");
 
+const AGAINST: Field = Field::new("against", text(1, 200), "Baseline or run to compare with.").required();
+const ALPHA: Field = Field::new(
+    "alpha",
+    Kind::Number { min: 0.0001, max: 0.5, above: false },
+    "Error probability of the decision, over all cases.",
+)
+.default("0.05");
+const ON_INCONCLUSIVE_FIELD: Field = Field::new(
+    "on_inconclusive",
+    Kind::Word(ON_INCONCLUSIVE),
+    "Answer of the gate if the comparison is inconclusive.",
+)
+.default("\"cannot_tell\"");
+const IF_MISSING_FIELD: Field = Field::new(
+    "if_missing",
+    Kind::Word(IF_MISSING),
+    "What happens if there is no such baseline or run: `error`, or the gate passes.",
+)
+.default("\"error\"");
+
 /// Conditions on the results.
 pub(crate) static GATES: Object = Object {
     name: "gates",
@@ -86,10 +122,47 @@ pub(crate) static GATES: Object = Object {
         GATE_ISOLATION,
         Field::new("no_regression", Kind::Object(&NO_REGRESSION), "No regression against a baseline or run."),
         Field::new(
+            "no_case_dies",
+            Kind::Object(&NO_CASE_DIES),
+            "No case loses all its passes against a baseline or run.",
+        ),
+        Field::new(
+            "per_case",
+            Kind::Object(&PER_CASE),
+            "No case's pass rate drops by more than a limit against a baseline or run.",
+        ),
+        Field::new(
+            "min_lift",
+            Kind::Object(&MIN_LIFT),
+            "Minimum lift of one variant over another: passes if the lower bound of the difference exceeds it, and fails if the upper bound does not reach it.",
+        ),
+        Field::new(
             "tags",
             Kind::Map { names: Format::Tag, of: &Kind::Object(&TAG_GATES) },
             "Gates for the cases with a tag.",
         ),
+        Field::new(
+            "evaluators",
+            Kind::Map { names: Format::Tag, of: &Kind::Object(&EVALUATOR_GATES) },
+            "Gates for the verdicts of one evaluator, by its name.",
+        ),
+    ],
+};
+
+/// The lift of one variant over another.
+pub(crate) static MIN_LIFT: Object = Object {
+    name: "min_lift",
+    fields: &[
+        Field::new("of", text(1, 200), "Variant that has to be better.").required(),
+        Field::new("over", text(1, 200), "Variant that it is compared with.").required(),
+        Field::new(
+            "points",
+            Kind::Number { min: -100.0, max: 100.0, above: false },
+            "Lift that has to be exceeded, in percentage points.",
+        )
+        .default("0"),
+        ALPHA,
+        ON_INCONCLUSIVE_FIELD,
     ],
 };
 
@@ -97,58 +170,93 @@ pub(crate) static GATES: Object = Object {
 pub(crate) static TAG_GATES: Object =
     Object { name: "tag_gates", fields: &[MIN_PASS_RATE, MAX_COST_USD, MAX_LOST, GATE_ISOLATION] };
 
+/// Conditions on the verdicts of one evaluator.
+pub(crate) static EVALUATOR_GATES: Object = Object {
+    name: "evaluator_gates",
+    fields: &[Field::new(
+        "min_pass_rate",
+        SHARE,
+        "Minimum share of the trials with this evaluator that it passes.",
+    )
+    .required()],
+};
+
 /// Comparison of the results with another run.
 pub(crate) static NO_REGRESSION: Object = Object {
     name: "no_regression",
     fields: &[
-        Field::new("against", text(1, 200), "Baseline or run to compare with.").required(),
+        AGAINST,
         Field::new("tolerance", SHARE, "Tolerated drop of the pass rate.").default("0.05"),
-        Field::new(
-            "alpha",
-            Kind::Number { min: 0.0001, max: 0.5, above: false },
-            "Error probability of the decision.",
-        )
-        .default("0.05"),
+        ALPHA,
         Field::new(
             "estimand",
             Kind::Word(ESTIMANDS),
             "Population of the decision: these cases or similar ones.",
         )
         .default("\"suite\""),
-        Field::new(
-            "on_inconclusive",
-            Kind::Word(ON_INCONCLUSIVE),
-            "Answer of the gate if the comparison is inconclusive.",
-        )
-        .default("\"cannot_tell\""),
+        ON_INCONCLUSIVE_FIELD,
+        IF_MISSING_FIELD,
     ],
 };
 
-/// An agent configuration.
-pub(crate) static VARIANT: Object = Object {
-    name: "variant",
+/// Comparison of each case with another run.
+pub(crate) static NO_CASE_DIES: Object =
+    Object { name: "no_case_dies", fields: &[AGAINST, ALPHA, ON_INCONCLUSIVE_FIELD, IF_MISSING_FIELD] };
+
+/// Limit for the drop of each case.
+pub(crate) static PER_CASE: Object = Object {
+    name: "per_case",
     fields: &[
-        Field::new("name", text(1, 200), "Name of the variant.").required(),
-        Field::new("type", Kind::AgentType, "Agent type, overriding the case."),
-        Field::new("model", MODEL, "Model, overriding the case."),
-        Field::new("version", PINNED, "Version of the agent CLI, overriding the case."),
-        Field::new("agent_name", AGENT_NAME, "Agent definition to run, overriding the case."),
-        Field::new(
-            "config",
-            Kind::Part(&CONFIG),
-            "Options of the agent, merged key by key over `agent.config` of the case.",
-        ),
-        Field::new(
-            "env",
-            VARIABLES,
-            "Environment variables of the agent, merged over `env` of the case: names to pass through, or names with values.",
-        ),
-        Field::new("environment", VARIABLES, "Alias of `env`."),
-        Field::new("isolation", Kind::Word(ISOLATION), "Overrides the case if stricter."),
-        Field::new("network", NETWORK, "Overrides the case if stricter."),
-        Field::new("limits", Kind::Object(&LIMITS), "Overrides the case if lower."),
+        AGAINST,
+        Field::new("max_drop", SHARE, "Largest accepted drop of a case's pass rate.").required(),
+        ALPHA,
+        ON_INCONCLUSIVE_FIELD,
+        IF_MISSING_FIELD,
     ],
 };
+
+const LEVELS_KIND: Kind = Kind::Map { names: Format::Name, of: &Kind::Object(&LEVEL) };
+
+/// The combinations of factor levels that run.
+static DESIGN: Object = Object {
+    name: "design",
+    fields: &[Field::new(
+        "resolution",
+        Kind::Whole { min: 3, max: 10 },
+        "Runs the smallest fraction with at least this resolution; all factors need two levels. With 4, main effects are confounded neither with each other nor with interactions of two factors.",
+    )
+    .required()],
+};
+
+/// An agent configuration.
+pub(crate) static VARIANT: Object = Object { name: "variant", fields: VARIANT_FIELDS };
+
+/// A level of a factor: a variant without its name.
+static LEVEL: Object = Object { name: "level", fields: VARIANT_FIELDS.split_at(1).1 };
+
+const VARIANT_FIELDS: &[Field] = &[
+    Field::new("name", text(1, 200), "Name of the variant.").required(),
+    Field::new("type", Kind::AgentType, "Agent type, overriding the case."),
+    Field::new("model", MODEL, "Model, overriding the case."),
+    Field::new("version", PINNED, "Version of the agent CLI, overriding the case."),
+    Field::new("agent_name", AGENT_NAME, "Agent definition to run, overriding the case."),
+    Field::new(
+        "config",
+        Kind::Part(&CONFIG),
+        "Options of the agent, merged key by key over `agent.config` of the case.",
+    ),
+    Field::new(
+        "env",
+        VARIABLES,
+        "Environment variables of the agent, merged over `env` of the case: names to pass through, or names with values.",
+    ),
+    Field::new("environment", VARIABLES, "Alias of `env`."),
+    OVERLAY_FILES,
+    OVERLAY_REMOVE,
+    Field::new("isolation", Kind::Word(ISOLATION), "Overrides the case if stricter."),
+    Field::new("network", NETWORK, "Overrides the case if stricter."),
+    Field::new("limits", Kind::Object(&LIMITS), "Overrides the case if lower."),
+];
 
 /// Selects combinations.
 pub(crate) static SELECTOR: Object = Object {

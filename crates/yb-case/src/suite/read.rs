@@ -19,6 +19,7 @@ pub(super) struct SuiteSettings {
     pub(super) retries: u32,
     pub(super) max_cost_usd: Option<f64>,
     pub(super) gates: Gates,
+    pub(super) vary: Vec<String>,
 }
 
 /// Validates the keys and expands the variables; `None` for an unsupported version.
@@ -50,6 +51,7 @@ pub(super) fn read(
         retries: root.get("retries").and_then(count).unwrap_or(DEFAULT_RETRIES),
         max_cost_usd: root.get("max_cost_usd").and_then(number),
         gates: root.get("gates").map(gates::read).unwrap_or_default(),
+        vary: crate::hook::texts(root.get("vary")),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{EnvVar, environment};
 use yb_yaml::diagnostic::Diagnostics;
-use yb_yaml::{Entry, Node, Span};
+use yb_yaml::{Entry, Node, Span, Value};
 
 /// One agent configuration.
 pub(super) struct Variant {
@@ -14,6 +14,8 @@ pub(super) struct Variant {
     /// The entries to merge over `agent` of the case.
     pub(super) agent: Vec<Entry>,
     pub(super) env: Vec<EnvVar>,
+    /// The nodes with `files` and `remove`.
+    pub(super) overlay: Vec<Node>,
     /// The entries for isolation, network and limits.
     pub(super) guard: Vec<Entry>,
 }
@@ -22,7 +24,34 @@ impl Variant {
     /// Creates the default variant, which changes nothing.
     pub(super) fn default() -> Self {
         let name = super::DEFAULT_VARIANT.to_owned();
-        Self { name, at: None, key: String::new(), agent: Vec::new(), env: Vec::new(), guard: Vec::new() }
+        Self {
+            name,
+            at: None,
+            key: String::new(),
+            agent: Vec::new(),
+            env: Vec::new(),
+            overlay: Vec::new(),
+            guard: Vec::new(),
+        }
+    }
+}
+
+impl Variant {
+    /// Adds the entries of a fragment. The keys of different factors differ, apart from `config`.
+    pub(super) fn append(&mut self, fragment: Self) {
+        for entry in fragment.agent {
+            let Some(known) = self.agent.iter_mut().find(|known| known.key.name == entry.key.name) else {
+                self.agent.push(entry);
+                continue;
+            };
+            if let Value::Map(own) = &mut known.node.value {
+                own.extend(entry.node.entries().iter().cloned());
+            }
+        }
+        self.at = self.at.or(fragment.at);
+        self.env.extend(fragment.env);
+        self.overlay.extend(fragment.overlay);
+        self.guard.extend(fragment.guard);
     }
 }
 
@@ -34,12 +63,18 @@ pub(super) fn read(node: Option<&Node>, found: &mut Diagnostics<'_>) -> Vec<Vari
 }
 
 fn one(node: &Node, key: String, found: &mut Diagnostics<'_>) -> Option<Variant> {
+    let name = node.get("name")?;
+    let variant = fragment(node, name.span, &key, found);
+    Some(Variant { name: name.text()?.to_owned(), key, ..variant })
+}
+
+/// Reads a variant without its name.
+pub(super) fn fragment(node: &Node, at: Span, key: &str, found: &mut Diagnostics<'_>) -> Variant {
     if let (Some(_), Some(second)) = (node.entry("env"), node.entry("environment")) {
         found
             .error(second.key.span, format!("{key}.environment"), "both `env` and `environment` given")
             .hint("use only one of them");
     }
-    let name = node.get("name")?;
     let agent = node.entries().iter().filter(|entry| {
         ["type", "version", "model", "agent_name", "config"].contains(&entry.key.name.as_str())
             && node.get(&entry.key.name).is_some()
@@ -49,12 +84,13 @@ fn one(node: &Node, key: String, found: &mut Diagnostics<'_>) -> Option<Variant>
         key.span = key.span.into_overlay();
         Entry { key, node: entry.node.clone().into_overlay() }
     };
-    Some(Variant {
-        name: name.text()?.to_owned(),
-        at: Some(name.span),
-        key,
+    Variant {
+        name: String::new(),
+        at: Some(at),
+        key: key.to_owned(),
         agent: agent.map(over).collect(),
         env: environment(node.get("env").or_else(|| node.get("environment"))),
+        overlay: vec![node.clone().into_overlay()],
         guard: super::guard::of(node),
-    })
+    }
 }

@@ -201,7 +201,7 @@ fn schema_agrees_with_the_decoder() {
         ("/name", "".into(), false),
         ("/workspace_name", "-x".into(), false),
         ("/workspace_name", "x-1".into(), true),
-        ("/timeout", 0.into(), false),
+        ("/timeout", 0.into(), true),
         ("/timeout", "5m".into(), true),
         ("/evaluators", Value::Array(vec![]), false),
         ("/evaluators/0", "git-diff".into(), true),

@@ -305,7 +305,7 @@ fn c34_additional_settings_are_validated() {
         "max_turns: 5",
         "effort: xhigh",
         "settings: { a: 1 }",
-        "add_dirs: [/a, b]",
+        "add_dirs: [/usr, .]",
         "extra_args: [--a, --b=c]",
         "extra_args: { a: null, b: c, d: 1 }",
     ]);
@@ -376,9 +376,40 @@ fn version_makes_a_file_strict() {
 }
 
 #[test]
+fn mcp_server_without_an_address_is_an_error() {
+    let server = |server: &str| {
+        with(&format!(
+            "agent: {{ type: claude-code, config: {{ prompt: Fix all of it., mcp_servers: {{ a: {server} }} }} }}"
+        ))
+    };
+    for right in ["{ command: x, args: [y] }", "{ type: http, url: 'https://x' }", "{ httpUrl: 'https://x' }"]
+    {
+        assert!(server(right).case.is_some(), "{right}");
+    }
+    let typo = messages(&server("{ comand: x }"));
+    assert!(typo.contains("unknown key of an MCP server: `comand`"), "{typo}");
+    let none = messages(&server("{ args: [x] }"));
+    assert!(none.contains("an MCP server has neither `command` nor `url`"), "{none}");
+}
+
+#[test]
+fn allowed_tools_that_restrict_nothing_are_a_warning() {
+    let tools = |config: &str| {
+        messages(&with(&format!(
+            "agent: {{ type: claude-code, config: {{ prompt: Fix all of it., {config} }} }}"
+        )))
+    };
+    let warned = tools("allowed_tools: [Read], permission_mode: bypassPermissions");
+    assert!(warned.contains("`allowed_tools` restricts nothing"), "{warned}");
+    for holds in ["allowed_tools: [Read]", "allowed_tools: [Read], permission_mode: dontAsk"] {
+        assert_eq!(tools(holds), "", "{holds}");
+    }
+}
+
+#[test]
 fn all_errors_of_a_file_are_reported() {
     let loaded = parse(
-        "youbencha: 1\nname: ''\nnmae: x\nrepo: ftp://x\nagent: { type: x, config: { prompt: 5 } }\nevaluators: []\ntimeout: 0\n",
+        "youbencha: 1\nname: ''\nnmae: x\nrepo: ftp://x\nagent: { type: x, config: { prompt: 5 } }\nevaluators: []\ntimeout: -1\n",
     );
     let keys: Vec<_> = loaded.diagnostics.iter().map(|found| found.key.as_str()).collect();
     assert_eq!(
@@ -405,6 +436,14 @@ fn variables_are_expanded_and_unknown_ones_reported() {
     assert_eq!(case.name, "${BASE} ${BSAE} ${NOPE} ${x:-y} ${", "a value is not looked at again");
     assert_eq!(case.start.to_string(), "https://github.com/a/x.git");
     warns("name: ${ENV:HOME}", "environment variables are not expanded here: `${ENV:HOME}`");
+    let graders = "prepare: [{ command: x, env: { A: '${ENV:HOME}' } }]\n\
+                   evaluators: [{ name: command, config: { argv: [x], env: { A: '${ENV:HOME}' } } }]\n";
+    let text =
+        BASE.split_once("evaluators:").map_or_else(String::new, |(rest, _)| format!("{rest}{graders}"));
+    let loaded = yb_case::parse("case.yaml".as_ref(), text.as_bytes(), &options);
+    let messages: Vec<_> = loaded.diagnostics.iter().map(|found| found.message.as_str()).collect();
+    assert!(loaded.case.is_some(), "{messages:?}");
+    assert!(!messages.iter().any(|text| text.contains("not expanded here")), "{messages:?}");
 }
 
 #[test]

@@ -146,7 +146,7 @@ fn suite_variables_are_expanded_once() {
     let files = Files::new();
     files.case("one.yaml", "one", "");
     let suite = files.good(
-        "cases: [one.yaml]\nvariants: [{ name: 'for ${PROJECT}', env: { A: '${ENV:B}' }, config: { mcp_servers: { x: { token: '${ENV:C}' } } } }]\n",
+        "cases: [one.yaml]\nvariants: [{ name: 'for ${PROJECT}', env: { A: '${ENV:B}' }, config: { mcp_servers: { x: { url: 'http://127.0.0.1/', token: '${ENV:C}' } } } }]\n",
     );
     assert_eq!(suite.combinations[0].variant, "for Service");
     assert_eq!(suite.combinations[0].case.environment_names(), ["B", "C"]);

@@ -206,6 +206,6 @@ fn surface_workspace_and_timeout() {
             &long("workspace_name", 101),
         ],
     );
-    accepts(&["timeout: 1", "timeout: 0.5", "timeout: 300000", "timeout: 5m"]);
-    rejects("timeout", &["timeout: 0", "timeout: -1", "timeout: soon", "timeout: 1e99", "timeout: []"]);
+    accepts(&["timeout: 0", "timeout: 1", "timeout: 0.5", "timeout: 300000", "timeout: 5m"]);
+    rejects("timeout", &["timeout: -1", "timeout: soon", "timeout: 1e99", "timeout: []"]);
 }

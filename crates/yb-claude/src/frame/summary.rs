@@ -1,14 +1,17 @@
 //! Aggregates the messages of a run.
 
 mod failure;
+mod limits;
 mod tools;
 mod usage;
 
 use super::block::Block;
+use super::head_tail::HeadTail;
 use super::message::{AssistantMessage, Message, SYNTHETIC};
 use super::result::{ModelUsage, PermissionDenial, ResultMessage, ResultSubtype};
 use super::system::{ApiRetry, SystemMessage};
 pub use failure::{ApiFailure, ApiFailureKind};
+pub use limits::SummaryLimits;
 pub use tools::{ToolCall, ToolOutcome};
 pub use usage::{RunUsage, SessionTotals, Tokens, UsageBaseline, UsageSource};
 
@@ -26,17 +29,21 @@ pub use usage::{RunUsage, SessionTotals, Tokens, UsageBaseline, UsageSource};
 /// assert_eq!(summary.final_text(), "done");
 /// assert_eq!(summary.model().unwrap().name, "claude-opus-5-5");
 /// ```
-#[derive(Debug, Clone, Default)]
+///
+/// Its size is bounded by [`SummaryLimits`]: of tool calls, results and denials it keeps the first and the last ones, and counts all.
+#[derive(Debug, Clone)]
 pub struct RunSummary {
+    limits: SummaryLimits,
     session_id: Option<String>,
     cli_version: Option<String>,
     init_model: Option<String>,
     assistant_model: Option<String>,
     fallback_model: Option<String>,
-    results: Vec<ResultMessage>,
+    results: HeadTail<ResultMessage>,
+    result_usage: usage::ResultUsage,
     partial: PartialText,
     tools: tools::ToolCalls,
-    denials: Vec<PermissionDenial>,
+    denials: limits::Denials,
     assistant_error: Option<failure::AssistantError>,
     retries: u64,
     pending_retry: Option<ApiRetry>,
@@ -79,7 +86,28 @@ impl RunSummary {
     /// Creates an empty summary.
     #[must_use]
     pub fn new() -> Self {
-        Self::default()
+        Self::with_limits(SummaryLimits::default())
+    }
+
+    /// Creates an empty summary with these limits.
+    #[must_use]
+    pub fn with_limits(limits: SummaryLimits) -> Self {
+        Self {
+            limits,
+            session_id: None,
+            cli_version: None,
+            init_model: None,
+            assistant_model: None,
+            fallback_model: None,
+            results: HeadTail::new(limits.results),
+            result_usage: usage::ResultUsage::default(),
+            partial: PartialText::default(),
+            tools: tools::ToolCalls::new(limits.tools),
+            denials: limits::Denials::default(),
+            assistant_error: None,
+            retries: 0,
+            pending_retry: None,
+        }
     }
 
     /// Adds a message.
@@ -94,11 +122,11 @@ impl RunSummary {
             Message::User(user) => self.tools.add_results(user.message.content.blocks()),
             Message::StreamEvent(_) => self.pending_retry = None,
             Message::Result(result) => {
-                for denial in &result.permission_denials {
-                    self.deny(denial);
-                }
+                result.permission_denials.iter().for_each(|denial| self.denials.add(denial));
                 self.partial.turn_ended = true;
-                self.results.push(ResultMessage::clone(result));
+                self.result_usage.add(result);
+                let weight = 2 * result.raw().as_str().len();
+                self.results.push(ResultMessage::clone(result), weight, &mut drop);
             }
             _ => {}
         }
@@ -118,7 +146,7 @@ impl RunSummary {
             SystemMessage::ModelFallback(fallback) | SystemMessage::ModelRefusalFallback(fallback) => {
                 update(&mut self.fallback_model, fallback.fallback_model.as_deref());
             }
-            SystemMessage::PermissionDenied(denied) => self.deny(&PermissionDenial {
+            SystemMessage::PermissionDenied(denied) => self.denials.add(&PermissionDenial {
                 tool_name: denied.tool_name.clone(),
                 tool_use_id: denied.tool_use_id.clone(),
                 tool_input: None,
@@ -139,16 +167,7 @@ impl RunSummary {
         }
         update(&mut self.assistant_model, assistant.message.model.as_deref());
         if assistant.message.content.iter().any(|block| matches!(block, Block::Text(_))) {
-            self.partial.add(assistant);
-        }
-    }
-
-    fn deny(&mut self, denial: &PermissionDenial) {
-        let id = &denial.tool_use_id;
-        match self.denials.iter_mut().find(|known| !id.is_empty() && known.tool_use_id == *id) {
-            Some(known) if denial.tool_input.is_some() => known.clone_from(denial),
-            Some(_) => {}
-            None => self.denials.push(denial.clone()),
+            self.partial.add(assistant, self.limits.text);
         }
     }
 
@@ -199,16 +218,16 @@ impl RunSummary {
         self.cli_version.as_deref()
     }
 
-    /// Returns the results of all turns; more than one if background work reported back.
+    /// Returns the results of all turns, or the first and the last ones; more than one if background work reported back.
     #[must_use]
     pub fn results(&self) -> &[ResultMessage] {
-        &self.results
+        self.results.items()
     }
 
     /// Returns the last result.
     #[must_use]
     pub fn last_result(&self) -> Option<&ResultMessage> {
-        self.results.last()
+        self.results.items().last()
     }
 
     /// Returns how the last turn ended; `None` if the output ended earlier.
@@ -245,16 +264,61 @@ impl RunSummary {
         self.last_result()?.stop_reason.as_deref()
     }
 
-    /// Returns the tool calls of the main thread and of subagents, in order.
+    /// Returns the tool calls of the main thread and of subagents, in order: all, or the first and the last ones.
     #[must_use]
     pub fn tools(&self) -> &[ToolCall] {
-        self.tools.calls()
+        self.tools.calls().items()
     }
 
-    /// Returns the denied tool calls.
+    /// Returns the kept tool call with this ID.
+    #[must_use]
+    pub fn tool(&self, id: &str) -> Option<&ToolCall> {
+        self.tools.get(id)
+    }
+
+    /// Returns the number of tool calls. A repeated ID is recognized among the kept calls.
+    #[must_use]
+    pub fn tool_count(&self) -> u64 {
+        self.tools.calls().len()
+    }
+
+    /// Returns the number of tool calls that are not kept, and how many of [`RunSummary::tools`] were made before them.
+    #[must_use]
+    pub fn omitted_tools(&self) -> (u64, usize) {
+        (self.tools.calls().omitted(), self.tools.calls().head_len())
+    }
+
+    /// Returns the number of failed tool calls.
+    #[must_use]
+    pub fn failed_tool_count(&self) -> u64 {
+        self.tools.failed()
+    }
+
+    /// Makes [`RunSummary::take_omitted_tools`] return the calls that are not kept: all but the last ones. Called before the first message.
+    pub fn collect_omitted_tools(&mut self) {
+        self.tools.collect_omitted();
+    }
+
+    /// Takes the calls that are no longer kept, in order.
+    pub fn take_omitted_tools(&mut self) -> Vec<ToolCall> {
+        self.tools.take_omitted()
+    }
+
+    /// Marks a finished tool call as failed, for hosts that learn of the failure from another source than the messages.
+    pub fn mark_tool_failed(&mut self, id: &str) {
+        self.tools.mark_failed(id);
+    }
+
+    /// Returns the denied tool calls: all, or the first ones.
     #[must_use]
     pub fn permission_denials(&self) -> &[PermissionDenial] {
-        &self.denials
+        self.denials.first()
+    }
+
+    /// Returns the number of denied tool calls.
+    #[must_use]
+    pub fn permission_denial_count(&self) -> u64 {
+        self.denials.count()
     }
 
     /// Returns the number of API retries.
@@ -284,7 +348,13 @@ impl RunSummary {
     /// Returns the usage of this run; `None` if the CLI reported none.
     #[must_use]
     pub fn usage(&self, baseline: UsageBaseline<'_>) -> Option<RunUsage> {
-        usage::of_run(&self.results, baseline)
+        self.result_usage.of_run(self.last_result()?, baseline)
+    }
+}
+
+impl Default for RunSummary {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -309,13 +379,17 @@ impl PartialText {
         }
     }
 
-    fn add(&mut self, assistant: &AssistantMessage) {
+    fn add(&mut self, assistant: &AssistantMessage, limit: usize) {
         self.begin_turn();
+        if self.text.len() >= limit {
+            return;
+        }
         let same_response = assistant.message.id.is_some() && assistant.message.id == self.response;
         if !self.text.is_empty() && !same_response {
             self.text.push_str("\n\n");
         }
         self.text.push_str(&assistant.text());
+        self.text.truncate(self.text.floor_char_boundary(limit));
         self.response.clone_from(&assistant.message.id);
     }
 }

@@ -135,6 +135,10 @@ lenient_struct! {
         agents: Vec<String> = "agents",
         /// The available skills.
         skills: Vec<String> = "skills",
+        /// The loaded plugins.
+        plugins: Vec<LoadedPlugin> = "plugins",
+        /// Plugins, or parts of them, that failed to load.
+        plugin_errors: Vec<PluginError> = "plugin_errors",
         /// The available slash commands.
         slash_commands: Vec<String> = "slash_commands",
         /// The capabilities of this version.
@@ -143,6 +147,28 @@ lenient_struct! {
         output_style: Option<String> = "output_style",
         /// The message's UUID.
         uuid: Option<String> = "uuid",
+    }
+}
+
+lenient_struct! {
+    /// A loaded plugin.
+    pub struct LoadedPlugin {
+        /// The name in its manifest.
+        name: String = "name",
+        /// Its directory, or `builtin`.
+        path: String = "path",
+    }
+}
+
+lenient_struct! {
+    /// A plugin, or a part of one, that failed to load.
+    pub struct PluginError {
+        /// `inline[0]`, or the name of the directory and `@inline`.
+        plugin: String = "plugin",
+        /// The reason.
+        message: String = "message",
+        /// The directory, if the plugin as a whole failed.
+        path: Option<String> = "path",
     }
 }
 

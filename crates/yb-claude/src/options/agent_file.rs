@@ -110,6 +110,16 @@ impl Options {
     }
 }
 
+impl AgentDefinition {
+    /// Parses the text of a definition file: a header between `---` lines, then the prompt.
+    ///
+    /// # Errors
+    /// Returns the problem if the text is no definition.
+    pub fn parse(name: &str, text: &str) -> Result<Self, String> {
+        parse(name, text)
+    }
+}
+
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

@@ -133,6 +133,11 @@ impl CombinedResponse {
                 _ => None,
             };
             self.session_cost = session_cost_usd.or(self.session_cost);
+        } else if let Some(total) = summary.last_result().and_then(|result| result.total_cost_usd) {
+            // Some versions report a cost without tokens.
+            let is_new = matches!(baseline, UsageBaseline::NewSession);
+            self.cost = Some(total).filter(|_| is_new && total.is_finite() && total >= 0.0);
+            self.session_cost = Some(total);
         }
         if let Some(turns) = summary.num_turns() {
             *self.turns.get_or_insert_default() += turns;

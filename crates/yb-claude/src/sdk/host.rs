@@ -11,7 +11,7 @@ use super::permission::{
     DialogResponse, Elicitation, ElicitationResponse, PermissionResult, ToolRequest, UserDialog,
 };
 use super::servers::{McpService, SessionMcpServer};
-use super::store::SessionStore;
+use super::store::{SessionStore, StoreFlush};
 use super::subprocess::Subprocess;
 use super::transport::Transport;
 use super::{Client, Error, Hooks, Query, Spare, ToolServer};
@@ -19,6 +19,8 @@ use crate::{EnvChange, Options, Prompt, env_vars};
 
 /// The default timeout of control requests, including `initialize`.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(60);
+/// The default timeout of reading from a session store.
+const STORE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The default wait for background agents after the last result.
 const BACKGROUND_WAIT: Duration = Duration::from_secs(600);
 
@@ -53,6 +55,8 @@ pub struct Host {
     /// Other fields of the `initialize` request.
     pub(super) initialize: Map<String, Value>,
     pub(super) store: Option<Arc<dyn SessionStore>>,
+    pub(super) store_flush: StoreFlush,
+    pub(super) store_timeout: Duration,
     pub(super) control_timeout: Duration,
     background_wait: Duration,
 }
@@ -100,6 +104,8 @@ impl Host {
             transport: Arc::new(Subprocess::new()),
             initialize: Map::new(),
             store: None,
+            store_flush: StoreFlush::default(),
+            store_timeout: STORE_TIMEOUT,
             control_timeout: CONTROL_TIMEOUT,
             background_wait: BACKGROUND_WAIT,
         }
@@ -208,6 +214,18 @@ impl Host {
     /// Copies transcripts to a store, and resumes sessions from it.
     pub fn with_session_store(mut self, store: impl SessionStore + 'static) -> Self {
         self.store = Some(Arc::new(store));
+        self
+    }
+
+    /// Sets when transcripts are copied to the store; by default [`StoreFlush::Batched`].
+    pub fn with_session_store_flush(mut self, flush: StoreFlush) -> Self {
+        self.store_flush = flush;
+        self
+    }
+
+    /// Sets the timeout of each call that reads from the store when a session is resumed; 60 s by default.
+    pub fn with_session_store_timeout(mut self, timeout: Duration) -> Self {
+        self.store_timeout = timeout;
         self
     }
 

@@ -40,7 +40,7 @@ pub(super) async fn open(host: &Host, sink: Sink) -> Result<(SessionHandle, Init
     let (commands, receiver) = mpsc::unbounded_channel();
     let servers = SessionServers::new(host.handlers.servers.clone());
     let incoming = IncomingRequests::new(Arc::new(host.handlers.clone()), servers.clone());
-    let mirror = host.store.as_ref().map(|store| Mirror::start(Arc::clone(store)));
+    let mirror = host.store.as_ref().map(|store| Mirror::start(Arc::clone(store), host.store_flush));
     let span = tracing::info_span!(
         "claude_session",
         model = host.options.model.as_deref(),

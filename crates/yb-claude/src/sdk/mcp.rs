@@ -39,6 +39,14 @@ impl Drop for OpenCallGuard<'_> {
     }
 }
 
+impl ToolServer {
+    /// Handles one MCP message, for a program that serves the tools over a transport of its own. Returns nothing for a notification.
+    pub async fn respond(&self, message: &Value) -> Option<Value> {
+        message.get("id").filter(|id| !id.is_null())?;
+        respond(self, message, CallContext::new(CancellationToken::new()), &OpenCalls::default()).await
+    }
+}
+
 /// Handles one message.
 pub(super) async fn respond(
     server: &ToolServer,

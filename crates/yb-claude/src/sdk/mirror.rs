@@ -7,12 +7,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-use super::store::{SessionKey, SessionStore};
+use super::store::{SessionKey, SessionStore, StoreFlush};
 use crate::RawJson;
 use crate::frame::lenient::{from_raw, lenient_struct};
 
-/// Entries that are appended without waiting for the end of the turn.
+/// Entries and bytes that are appended without waiting for the end of the turn.
 const MAX_PENDING: usize = 500;
+const MAX_PENDING_BYTES: usize = 1024 * 1024;
 /// Attempts to append, and the waits between them.
 const RETRY_WAITS: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(800)];
 /// The maximum duration of an attempt. A timeout is not retried: the call may still succeed.
@@ -60,9 +61,9 @@ enum MirrorCommand {
 pub(super) struct Mirror(mpsc::UnboundedSender<MirrorCommand>);
 
 impl Mirror {
-    pub(super) fn start(store: Arc<dyn SessionStore>) -> Self {
+    pub(super) fn start(store: Arc<dyn SessionStore>, flush: StoreFlush) -> Self {
         let (sender, commands) = mpsc::unbounded_channel();
-        tokio::spawn(run(store, commands));
+        tokio::spawn(run(store, flush, commands));
         Self(sender)
     }
 
@@ -83,8 +84,13 @@ impl Mirror {
     }
 }
 
-async fn run(store: Arc<dyn SessionStore>, mut commands: mpsc::UnboundedReceiver<MirrorCommand>) {
+async fn run(
+    store: Arc<dyn SessionStore>,
+    flush: StoreFlush,
+    mut commands: mpsc::UnboundedReceiver<MirrorCommand>,
+) {
     let mut pending: BTreeMap<SessionKey, Vec<Value>> = BTreeMap::new();
+    let mut bytes = 0;
     let mut errors = Vec::new();
     while let Some(command) = commands.recv().await {
         match command {
@@ -99,8 +105,14 @@ async fn run(store: Arc<dyn SessionStore>, mut commands: mpsc::UnboundedReceiver
                 };
                 let entries = mirror.entries.iter().filter_map(|entry| entry.to_value().ok());
                 pending.entry(key).or_default().extend(entries);
-                if pending.values().map(Vec::len).sum::<usize>() >= MAX_PENDING {
+                bytes += message.as_str().len();
+                // Entries that arrived during an append are appended together.
+                let eager = flush == StoreFlush::Eager && commands.is_empty();
+                let full = bytes >= MAX_PENDING_BYTES
+                    || pending.values().map(Vec::len).sum::<usize>() >= MAX_PENDING;
+                if eager || full {
                     append_all(&*store, &mut pending, &mut errors).await;
+                    bytes = 0;
                 }
             }
             MirrorCommand::Flush(done) => {

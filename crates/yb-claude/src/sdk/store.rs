@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::sessions::project_key;
+use super::transcript::SessionSummary;
 
 /// The error of a store, of any type.
 pub type StoreError = Box<dyn std::error::Error + Send + Sync>;
@@ -73,10 +74,40 @@ impl StoredSession {
     }
 }
 
+/// The summary of a session in a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoredSummary {
+    /// The session ID.
+    pub id: String,
+    /// The time of the last change that the summary includes, by the clock of [`SessionStore::list_sessions`].
+    pub modified: SystemTime,
+    /// The summary of the main transcript.
+    pub summary: SessionSummary,
+}
+
+impl StoredSummary {
+    /// Creates a summary.
+    pub fn new(id: impl Into<String>, modified: SystemTime, summary: SessionSummary) -> Self {
+        Self { id: id.into(), modified, summary }
+    }
+}
+
+/// When transcripts are copied to a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum StoreFlush {
+    /// At the end of a turn, or when 500 entries or 1 MiB are pending.
+    #[default]
+    Batched,
+    /// As soon as the CLI reports entries, for example to show a session elsewhere while it runs.
+    Eager,
+}
+
 /// A store of transcripts, which a session is copied to and resumed from.
 ///
 /// The CLI writes its transcript files in any case; the store gets a copy. Entries are lines of the transcript, opaque
-/// JSON objects. Nothing is ever deleted by the SDK.
+/// JSON objects. The SDK deletes nothing on its own; [`StoredSessions`](super::StoredSessions) does on request.
 #[async_trait]
 pub trait SessionStore: Send + Sync {
     /// Appends entries to a transcript. Calls for one session are never concurrent. A failed call is repeated twice, then
@@ -92,7 +123,7 @@ pub trait SessionStore: Send + Sync {
     /// If the store can't be read; the session is not started then.
     async fn load(&self, key: &SessionKey) -> Result<Option<Vec<Value>>, StoreError>;
 
-    /// Lists the sessions of a project, for `Session::Continue`. By default none.
+    /// Lists the sessions of a project, for listings and `Session::Continue`. By default none.
     ///
     /// # Errors
     /// If the store can't be read.
@@ -108,6 +139,25 @@ pub trait SessionStore: Send + Sync {
     async fn list_subpaths(&self, key: &SessionKey) -> Result<Vec<String>, StoreError> {
         let _ = key;
         Ok(Vec::new())
+    }
+
+    /// Returns the summaries of a project's sessions that the store keeps with [`SessionSummary::add`], so that a listing
+    /// need not load transcripts. A session whose summary is missing or older than the session is loaded. By default none.
+    ///
+    /// # Errors
+    /// If the store can't be read.
+    async fn list_summaries(&self, project: &str) -> Result<Vec<StoredSummary>, StoreError> {
+        let _ = project;
+        Ok(Vec::new())
+    }
+
+    /// Deletes a transcript; the main transcript of a session together with those of its subagents.
+    ///
+    /// # Errors
+    /// If it was not deleted; always, by default.
+    async fn delete(&self, key: &SessionKey) -> Result<(), StoreError> {
+        let _ = key;
+        Err("the store does not delete".into())
     }
 }
 
@@ -128,10 +178,25 @@ impl<T: SessionStore + ?Sized> SessionStore for Arc<T> {
     async fn list_subpaths(&self, key: &SessionKey) -> Result<Vec<String>, StoreError> {
         (**self).list_subpaths(key).await
     }
+
+    async fn list_summaries(&self, project: &str) -> Result<Vec<StoredSummary>, StoreError> {
+        (**self).list_summaries(project).await
+    }
+
+    async fn delete(&self, key: &SessionKey) -> Result<(), StoreError> {
+        (**self).delete(key).await
+    }
 }
 
-/// Transcripts with the time of their last change.
-type StoredTranscripts = BTreeMap<SessionKey, (SystemTime, Vec<Value>)>;
+/// A transcript in memory.
+#[derive(Debug)]
+struct StoredTranscript {
+    modified: SystemTime,
+    entries: Vec<Value>,
+    summary: SessionSummary,
+}
+
+type StoredTranscripts = BTreeMap<SessionKey, StoredTranscript>;
 
 /// A store in memory, for tests. Clones share their content.
 #[derive(Debug, Clone, Default)]
@@ -159,27 +224,47 @@ impl MemorySessionStore {
 impl SessionStore for MemorySessionStore {
     async fn append(&self, key: &SessionKey, entries: &[Value]) -> Result<(), StoreError> {
         let mut all = self.all();
-        let (modified, known) =
-            all.entry(key.clone()).or_insert_with(|| (SystemTime::UNIX_EPOCH, Vec::new()));
-        *modified = SystemTime::now();
-        known.extend_from_slice(entries);
+        let transcript = all.entry(key.clone()).or_insert_with(|| StoredTranscript {
+            modified: SystemTime::UNIX_EPOCH,
+            entries: Vec::new(),
+            summary: SessionSummary::default(),
+        });
+        transcript.modified = SystemTime::now();
+        transcript.entries.extend_from_slice(entries);
+        transcript.summary.add(entries);
         Ok(())
     }
 
     async fn load(&self, key: &SessionKey) -> Result<Option<Vec<Value>>, StoreError> {
-        Ok(self.all().get(key).map(|(_, entries)| entries.clone()))
+        Ok(self.all().get(key).map(|transcript| transcript.entries.clone()))
     }
 
     async fn list_sessions(&self, project: &str) -> Result<Vec<StoredSession>, StoreError> {
-        let all = self.all();
-        let main = all.iter().filter(|(key, _)| key.project == project && key.subpath.is_none());
-        Ok(main.map(|(key, (modified, _))| StoredSession::new(&key.session, *modified)).collect())
+        let summaries = self.list_summaries(project).await?;
+        Ok(summaries.into_iter().map(|kept| StoredSession::new(kept.id, kept.modified)).collect())
     }
 
     async fn list_subpaths(&self, key: &SessionKey) -> Result<Vec<String>, StoreError> {
         let all = self.all();
         let own = all.keys().filter(|known| known.project == key.project && known.session == key.session);
         Ok(own.filter_map(|known| known.subpath.clone()).collect())
+    }
+
+    async fn list_summaries(&self, project: &str) -> Result<Vec<StoredSummary>, StoreError> {
+        let all = self.all();
+        let main = all.iter().filter(|(key, _)| key.project == project && key.subpath.is_none());
+        let summary = |(key, transcript): (&SessionKey, &StoredTranscript)| {
+            StoredSummary::new(&key.session, transcript.modified, transcript.summary.clone())
+        };
+        Ok(main.map(summary).collect())
+    }
+
+    async fn delete(&self, key: &SessionKey) -> Result<(), StoreError> {
+        self.all().retain(|known, _| {
+            let of_session = known.project == key.project && known.session == key.session;
+            !(of_session && (key.subpath.is_none() || known.subpath == key.subpath))
+        });
+        Ok(())
     }
 }
 

@@ -12,34 +12,33 @@ use super::{Error, Host};
 use crate::hermetic::create_private_dir;
 use crate::{EnvChange, Options, Session, env_vars as vars};
 
-/// The maximum duration of a call of the store.
-const TIMEOUT: Duration = Duration::from_secs(60);
 /// Settings that would install plugins into the private directory.
 const PLUGIN_SETTINGS: [&str; 2] = ["enabledPlugins", "extraKnownMarketplaces"];
 
 /// Adds the options of a session with a store. If the store has the session that is to be resumed, the CLI gets a
 /// configuration directory below `private` with its transcripts.
 pub(super) async fn prepare(host: &Host, store: &dyn SessionStore, private: &Path) -> Result<Options, Error> {
+    let timeout = host.store_timeout;
     let mut options = host.options.clone().with_extra_flag("session-mirror");
     let cwd = match &options.cwd {
         Some(cwd) => cwd.clone(),
         None => std::env::current_dir().map_err(Error::spawn)?,
     };
     let project = project_key(&cwd);
-    let Some((session, entries)) = find(&options.session, store, &project).await? else {
+    let Some((session, entries)) = find(&options.session, store, &project, timeout).await? else {
         return Ok(options);
     };
     let config = private.join("config");
     let directory = config.join("projects").join(&project);
     write_lines(&directory.join(format!("{session}.jsonl")), &entries).map_err(Error::spawn)?;
     let key = SessionKey::new(&project, &session);
-    for subpath in call(store.list_subpaths(&key), "list_subpaths").await? {
+    for subpath in call(store.list_subpaths(&key), "list_subpaths", timeout).await? {
         if !is_plain_path(&subpath) {
             tracing::warn!(subpath, "the session store returned an invalid subpath");
             continue;
         }
         let sub_key = key.clone().with_subpath(&subpath);
-        let Some(entries) = call(store.load(&sub_key), "load").await? else { continue };
+        let Some(entries) = call(store.load(&sub_key), "load", timeout).await? else { continue };
         write_subagent(&directory.join(&session).join(&subpath), entries).map_err(Error::spawn)?;
     }
     copy_login(host, &config).map_err(Error::spawn)?;
@@ -55,12 +54,13 @@ async fn find(
     session: &Session,
     store: &dyn SessionStore,
     project: &str,
+    timeout: Duration,
 ) -> Result<Option<(String, Vec<Value>)>, Error> {
     let candidates = match session {
         Session::New | Session::WithId(_) => return Ok(None),
         Session::Resume(id) | Session::Fork { of: Some(id), .. } => vec![id.clone()],
         Session::Continue | Session::Fork { of: None, .. } => {
-            let mut all = call(store.list_sessions(project), "list_sessions").await?;
+            let mut all = call(store.list_sessions(project), "list_sessions", timeout).await?;
             all.sort_by_key(|session| std::cmp::Reverse(session.modified));
             all.into_iter().map(|session| session.id).collect()
         }
@@ -70,7 +70,8 @@ async fn find(
         if uuid::Uuid::try_parse(&id).is_err() {
             continue;
         }
-        let entries = call(store.load(&SessionKey::new(project, &id)), "load").await?.unwrap_or_default();
+        let entries = call(store.load(&SessionKey::new(project, &id)), "load", timeout).await?;
+        let entries = entries.unwrap_or_default();
         let of_subagent = entries.first().is_some_and(|entry| entry["isSidechain"] == true);
         if !entries.is_empty() && !of_subagent {
             return Ok(Some((id, entries)));
@@ -79,11 +80,16 @@ async fn find(
     Ok(None)
 }
 
-async fn call<T>(call: impl Future<Output = Result<T, StoreError>>, name: &str) -> Result<T, Error> {
+/// Calls a store, and converts its error.
+pub(super) async fn call<T>(
+    call: impl Future<Output = Result<T, StoreError>>,
+    name: &str,
+    timeout: Duration,
+) -> Result<T, Error> {
     let failed = |reason: String| Error::Transcript { reason: format!("session store: `{name}`: {reason}") };
-    match tokio::time::timeout(TIMEOUT, call).await {
+    match tokio::time::timeout(timeout, call).await {
         Ok(result) => result.map_err(|error| failed(error.to_string())),
-        Err(_) => Err(failed(format!("no response within {} s", TIMEOUT.as_secs()))),
+        Err(_) => Err(failed(format!("no response within {timeout:?}"))),
     }
 }
 

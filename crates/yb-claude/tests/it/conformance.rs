@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use yb_claude::sdk::{
-    Error, Exit, HookMatcher, Hooks, Host, MemorySessionStore, OnFailure, PermissionResult, ScriptStep,
-    ScriptedCli, ScriptedSession, SessionStore as _, ToolServer, tool,
+    Error, Exit, HookMatcher, Hooks, Host, OnFailure, PermissionResult, ScriptStep, ScriptedCli,
+    ScriptedSession, SessionKey, SessionStore, StoreError, StoreFlush, ToolServer, tool,
 };
 use yb_claude::{
     AgentDefinition, Message, Options, PermissionMode, Prompt, Session, SettingSource, SystemPrompt,
@@ -91,10 +93,37 @@ fn outcome(one: &Value) -> Result<Value, String> {
     }
 }
 
-fn host(asked: &Map<String, Value>, cli: &ScriptedCli, store: &MemorySessionStore) -> Host {
+/// A store that records the types of the entries of every call, by key.
+#[derive(Clone, Default)]
+struct RecordingStore(Arc<Mutex<BTreeMap<String, Vec<Vec<Value>>>>>);
+
+#[async_trait]
+impl SessionStore for RecordingStore {
+    async fn append(&self, key: &SessionKey, entries: &[Value]) -> Result<(), StoreError> {
+        let name = [Some(&key.project), Some(&key.session), key.subpath.as_ref()];
+        let name: Vec<&str> = name.into_iter().flatten().map(String::as_str).collect();
+        let types = entries.iter().map(|entry| entry["type"].clone()).collect();
+        self.0.lock().unwrap().entry(name.join("/")).or_default().push(types);
+        Ok(())
+    }
+
+    async fn load(&self, _: &SessionKey) -> Result<Option<Vec<Value>>, StoreError> {
+        Ok(None)
+    }
+}
+
+impl RecordingStore {
+    fn appends(&self) -> Value {
+        json!(*self.0.lock().unwrap())
+    }
+}
+
+fn host(asked: &Map<String, Value>, cli: &ScriptedCli, store: &RecordingStore) -> Host {
     let mut host = Host::new(options(asked)).with_transport(cli.clone());
     if asked.contains_key("session_store") {
-        host = host.with_session_store(store.clone());
+        let eager = asked["session_store"] == "eager";
+        let flush = if eager { StoreFlush::Eager } else { StoreFlush::Batched };
+        host = host.with_session_store(store.clone()).with_session_store_flush(flush);
     }
     for (name, value) in asked.get("initialize").and_then(Value::as_object).into_iter().flatten() {
         host = host.with_initialize_field(name, value.clone());
@@ -234,7 +263,7 @@ fn problems(
     session: &ScriptedSession,
     messages: &[Value],
     error: Option<&Error>,
-    stored: &Value,
+    appends: &Value,
 ) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut check = |ok: bool, what: String| {
@@ -280,7 +309,15 @@ fn problems(
         check(!found, format!("`initialize` has {field}"));
     }
     if expect.get("stored").is_some() {
-        check(*stored == expect["stored"], format!("stored: {stored}"));
+        let all = |calls: &Value| -> Value {
+            calls.as_array().unwrap().iter().flat_map(|call| call.as_array().unwrap().clone()).collect()
+        };
+        let stored = appends.as_object().unwrap().iter().map(|(key, calls)| (key.clone(), all(calls)));
+        let stored = Value::Object(stored.collect());
+        check(stored == expect["stored"], format!("stored: {stored}"));
+    }
+    if expect.get("appends").is_some() {
+        check(*appends == expect["appends"], format!("appends: {appends}"));
     }
     let answers = |request: &str| -> Vec<&Value> {
         let responses = session.lines.iter().filter(|line| line["type"] == "control_response");
@@ -326,19 +363,6 @@ impl futures_core::Stream for Prompts {
     }
 }
 
-/// Returns the types of the stored entries by key.
-async fn stored(store: &MemorySessionStore) -> Value {
-    let mut stored = Map::new();
-    for key in store.keys() {
-        let entries = store.load(&key).await.unwrap().unwrap();
-        let name = [Some(&key.project), Some(&key.session), key.subpath.as_ref()];
-        let name: Vec<&str> = name.into_iter().flatten().map(String::as_str).collect();
-        let types = entries.iter().map(|entry| entry["type"].clone()).collect();
-        stored.insert(name.join("/"), Value::Array(types));
-    }
-    Value::Object(stored)
-}
-
 #[tokio::test]
 async fn conformance_cases_pass() {
     let (mut played, mut failed) = (0, Vec::new());
@@ -346,7 +370,7 @@ async fn conformance_cases_pass() {
         let text = std::fs::read_to_string(root().join(format!("cases/{file}.json"))).unwrap();
         for case in serde_json::from_str::<Vec<Value>>(&text).unwrap() {
             let cli = ScriptedCli::new(steps(&case));
-            let store = MemorySessionStore::new();
+            let store = RecordingStore::default();
             let host = host(case["options"].as_object().unwrap(), &cli, &store);
             let mut query = match case.get("prompts") {
                 Some(prompts) => host.query_stream(Prompts(texts(prompts).into())),
@@ -360,8 +384,7 @@ async fn conformance_cases_pass() {
                 }
             }
             let session = cli.sessions().pop().unwrap_or_default();
-            let stored = stored(&store).await;
-            let problems = problems(&case["expect"], &session, &messages, error.as_ref(), &stored);
+            let problems = problems(&case["expect"], &session, &messages, error.as_ref(), &store.appends());
             played += 1;
             if !problems.is_empty() {
                 failed.push(format!("{file}/{}: {}", case["name"], problems.join("; ")));

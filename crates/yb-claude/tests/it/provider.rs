@@ -62,6 +62,7 @@ async fn result_becomes_answer_with_metadata() {
         (metadata.tokens_used, metadata.turns, metadata.stop_reason),
         (None, Some(1), StopReason::Done)
     );
+    assert_eq!((metadata.cost_usd, metadata.session_cost_usd), (Some(0.003), Some(0.003)));
     assert_eq!(answer.reply_target, None);
 }
 

@@ -391,6 +391,31 @@ async fn real_claude_store_errors_are_messages() {
     assert!(error.to_string().contains("the disk is broken"), "{error}");
 }
 
+/// A store that never answers.
+struct HangingStore;
+
+#[async_trait]
+impl SessionStore for HangingStore {
+    async fn append(&self, _: &SessionKey, _: &[Value]) -> Result<(), StoreError> {
+        std::future::pending().await
+    }
+
+    async fn load(&self, _: &SessionKey) -> Result<Option<Vec<Value>>, StoreError> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn store_that_does_not_answer_is_an_error_after_the_timeout() {
+    let id = "00000000-0000-4000-8000-000000000000".to_owned();
+    let host = Host::new(yb_claude::Options::default().with_session(Session::Resume(id)))
+        .with_transport(yb_claude::sdk::ScriptedCli::new([]))
+        .with_session_store(HangingStore)
+        .with_session_store_timeout(std::time::Duration::from_millis(20));
+    let error = host.query("hi").text().await.unwrap_err();
+    assert!(error.to_string().contains("`load`: no response within 20ms"), "{error}");
+}
+
 #[tokio::test]
 async fn real_claude_guards_dropped_turns() {
     let trial = Trial::replies("{ say: One. }, { say: Two. }, { say: Three. }");

@@ -1,9 +1,10 @@
 //! Pairs the cases of two runs and aggregates their metrics.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use yb_figures::{count, duration_ms, money};
 
 use super::{CaseDifference, CaseSummary, CompareError, MetricDifference};
 use crate::baseline::RecordedRun;
@@ -40,6 +41,23 @@ impl Metric {
         }
     }
 
+    /// Formats a value.
+    #[must_use]
+    pub fn amount(self, value: f64) -> String {
+        match self {
+            Self::CostUsd => money(value),
+            Self::DurationMs => duration_ms(value.round() as u64),
+            Self::Turns => format!("{value:.1}"),
+            Self::Tokens => count(value.round() as u64),
+        }
+    }
+
+    /// Formats a difference, with its sign.
+    #[must_use]
+    pub fn change(self, difference: f64) -> String {
+        format!("{}{}", if difference < 0.0 { "-" } else { "+" }, self.amount(difference.abs()))
+    }
+
     /// Returns the value of an attempt, if it was reported.
     fn of(self, attempt: &AttemptRecord) -> Option<f64> {
         match self {
@@ -56,6 +74,8 @@ pub(super) struct CaseArm {
     pub(super) label: String,
     variant: String,
     pub(super) tally: OutcomeCounts,
+    /// The tapes of the counted trials; `None` if one of them had a live model.
+    tapes: Option<BTreeSet<String>>,
     grade_digest: String,
     values: [Vec<f64>; 4],
 }
@@ -91,16 +111,21 @@ impl CaseArm {
             label: label(&case, &variant),
             variant,
             tally: yb_stats::count_outcomes(&observations),
+            tapes: observations
+                .iter()
+                .filter(|one| one.outcome != ObservedOutcome::Excluded)
+                .map(|one| one.tape.clone())
+                .collect(),
             grade_digest: of(|one| &one.grade_digest),
             values: Metric::ALL.map(|metric| results.iter().filter_map(|one| metric.of(one)).collect()),
         }
     }
 
-    fn values(&self, metric: Metric) -> &[f64] {
+    pub(super) fn values(&self, metric: Metric) -> &[f64] {
         &self.values[metric as usize]
     }
 
-    fn mean(&self, metric: Metric) -> Option<f64> {
+    pub(super) fn mean(&self, metric: Metric) -> Option<f64> {
         mean(self.values(metric))
     }
 
@@ -123,6 +148,11 @@ fn mean(values: &[f64]) -> Option<f64> {
 }
 
 impl CasePair {
+    /// Returns whether both runs replayed the same tapes, so that the model's answers were the same.
+    pub(super) fn replays_the_same_tapes(&self) -> bool {
+        self.a.tapes.is_some() && self.a.tapes == self.b.tapes
+    }
+
     pub(super) fn difference(&self) -> CaseDifference {
         CaseDifference {
             case: self.case.clone(),
@@ -181,6 +211,14 @@ impl PairedRuns {
     }
 }
 
+/// Returns the trials of each case with each variant.
+pub(super) fn arms(results: &RunResults) -> BTreeMap<(String, String), CaseArm> {
+    let arm = |((case, variant), trials): ((&str, &str), Vec<&TrialResults>)| {
+        ((case.to_owned(), variant.to_owned()), CaseArm::of(&trials))
+    };
+    trials(results).into_iter().map(arm).collect()
+}
+
 type Trials<'a> = BTreeMap<(&'a str, &'a str), Vec<&'a TrialResults>>;
 
 fn trials(results: &RunResults) -> Trials<'_> {
@@ -219,6 +257,16 @@ fn map_variants<'a>(
             return Err(missing(b.0, two, &of_b));
         }
     }
+    let (mut before, mut now) = (BTreeSet::new(), BTreeSet::new());
+    for (one, two) in asked {
+        let repeated = [(&mut before, one), (&mut now, two)].into_iter().find_map(|(seen, name)| {
+            let is_new = seen.insert(name);
+            (!is_new).then(|| name.clone())
+        });
+        if let Some(name) = repeated {
+            return Err(CompareError::PairedTwice { name });
+        }
+    }
     if !asked.is_empty() {
         return Ok(asked.iter().map(|(one, two)| (one.as_str(), two.as_str())).collect());
     }
@@ -246,7 +294,7 @@ pub(super) fn pairs(
     let map = map_variants((a, &all_a), (b, &all_b), asked)?;
     let to_a: BTreeMap<&str, &str> = map.iter().map(|(one, two)| (*two, *one)).collect();
     let mut paired = PairedRuns { pairs: Vec::new(), only_in_a: Vec::new(), only_in_b: Vec::new() };
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for trial in &b.results.trials {
         let key = (trial.case.as_str(), trial.variant.as_str());
         if !seen.insert(key) {

@@ -1,13 +1,56 @@
 //! The reason of a comparison in one sentence.
 
-use yb_figures::{counted, level, percent, plural, points, points_range};
+use yb_figures::{counted, level, p_value, percent, plural, points, points_range};
 
 use super::Comparison;
-use yb_stats::{AdditionalSamples, Decision, Difference, Estimand, ExcludedTrials};
+use yb_stats::{
+    AdditionalSamples, Answer, Decision, Difference, Estimand, ExcludedTrials, RegressionCriteria,
+};
 
 /// `5 pp`, `2.5 pp`
-fn tolerance(share: f64) -> String {
+pub(super) fn tolerance(share: f64) -> String {
     format!("{} pp", (share * 1e6).round() / 1e4)
+}
+
+/// The names and pass rates of the compared sides.
+pub(super) struct Sides<'a> {
+    pub(super) a: &'a str,
+    pub(super) b: &'a str,
+    pub(super) rates: (Option<f64>, Option<f64>),
+}
+
+/// Writes which side is better. `alpha` is the error rate before a correction for several comparisons, which `criteria` has.
+pub(super) fn answer_sentence(
+    answer: Answer,
+    sides: &Sides<'_>,
+    found: Option<&Difference>,
+    criteria: &RegressionCriteria,
+    alpha: f64,
+) -> String {
+    let Sides { a, b, rates } = sides;
+    let answer = match answer {
+        Answer::Better => format!("better: `{b}` passes more often than `{a}`"),
+        Answer::Worse => format!("worse: `{b}` passes less often than `{a}`"),
+        Answer::NoDifference => {
+            format!("no difference beyond {} between `{a}` and `{b}`", tolerance(criteria.tolerance))
+        }
+        Answer::CannotTell => format!("cannot tell whether `{b}` is better than `{a}`"),
+    };
+    let Some(found) = found else { return answer };
+    let rate = |side: Option<f64>| side.map_or_else(|| "?".to_owned(), percent);
+    let mut details = Vec::new();
+    if let Some(ends) = found.interval {
+        details.push(format!("{} bounds {}", level(1.0 - alpha), points_range(ends.lower, ends.upper)));
+    }
+    // Of several comparisons, each p-value is multiplied by their number (Bonferroni), as the error rate was divided by it.
+    let comparisons = alpha / criteria.alpha;
+    let corrected = if comparisons > 1.5 { "corrected " } else { "" };
+    details.extend(found.p_value.map(|p| match p_value((p * comparisons).min(1.0)) {
+        small if small.starts_with('<') => format!("{corrected}p {small}"),
+        p => format!("{corrected}p = {p}"),
+    }));
+    let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
+    format!("{answer}: {} → {}, {}{details}", rate(rates.0), rate(rates.1), points(found.estimate))
 }
 
 /// Writes the reason; `unknown` counts the trials of either run on which the decision depends.

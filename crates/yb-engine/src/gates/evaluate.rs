@@ -5,17 +5,45 @@ use std::path::Path;
 
 use yb_figures::{money, percent, plural};
 
-use super::{GateLimits, GateResult, GateStatus, NoRegression, OnInconclusive};
+use super::{
+    EvaluatorLimits, GateLimits, GateResult, GateStatus, IfMissing, NoRegression, OnInconclusive,
+    counts_as_passed,
+};
 use crate::baseline::RecordedRun;
 use crate::compare::{self, MAX_LOST};
-use crate::run::{RunResults, TrialResults};
+use crate::run::{RunError, RunResults, TrialResults};
 use yb_case::Isolation;
 use yb_stats::{Decision, ExcludedTrials, Observation, OutcomeCounts, RegressionCriteria};
 
 const NEAR: f64 = 1e-9;
 
-fn gate_result(gate: String, status: GateStatus, reason: String) -> GateResult {
-    GateResult { gate, status, reason, value: None, limit: None }
+pub(super) fn gate_result(gate: String, status: GateStatus, reason: String) -> GateResult {
+    GateResult { gate, status, reason, value: None, limit: None, cases: Vec::new() }
+}
+
+/// Returns the status of a comparison's decision, and the note that explains it.
+pub(super) fn status(decision: Decision, on_inconclusive: OnInconclusive) -> (GateStatus, &'static str) {
+    match (decision, on_inconclusive) {
+        (Decision::Ok, _) => (GateStatus::Passed, ""),
+        (Decision::Regressed, _) => (GateStatus::Failed, ""),
+        (_, OnInconclusive::Pass) => (GateStatus::Passed, "; counts as passed"),
+        (_, OnInconclusive::Fail) => (GateStatus::Failed, "; counts as failed"),
+        _ => (GateStatus::Inconclusive, ""),
+    }
+}
+
+/// Returns the result of a gate whose run to compare with can't be read.
+pub(super) fn missing(
+    gate: &str,
+    error: &RunError,
+    on_inconclusive: OnInconclusive,
+    if_missing: IfMissing,
+) -> GateResult {
+    let (status, note) = match counts_as_passed(error, on_inconclusive, if_missing) {
+        true => (GateStatus::Passed, "; counts as passed"),
+        false => status(Decision::Inconclusive, on_inconclusive),
+    };
+    gate_result(gate.to_owned(), status, format!("inconclusive: {error}{note}"))
 }
 
 /// Evaluates the limits on the trials that `takes` selects. `prefix` is the beginning of their keys.
@@ -29,10 +57,12 @@ pub(super) fn limits(
     let observations: Vec<Observation> = trials.iter().map(|trial| trial.observation()).collect();
     let tally = yb_stats::count_outcomes(&observations);
     let max_lost = limits.max_lost.unwrap_or(MAX_LOST);
-    let too_many = tally.excluded as f64 > max_lost * tally.all() as f64 + NEAR;
+    let too_many = is_too_many(tally, max_lost);
     let mut all = Vec::new();
     if let Some(least) = limits.min_pass_rate {
-        all.push(min_pass_rate(format!("{prefix}min_pass_rate"), least, tally, too_many));
+        let pending = trials.iter().filter(|trial| trial.outcome.is_none()).count() as u64;
+        let gate = format!("{prefix}min_pass_rate");
+        all.push(min_pass_rate(gate, least, tally, too_many, (pending, "tag")));
     }
     if let Some(most) = limits.max_cost_usd {
         all.push(max_cost(format!("{prefix}max_cost_usd"), most, &trials));
@@ -63,7 +93,34 @@ pub(super) fn limits(
     all
 }
 
-fn min_pass_rate(gate: String, least: f64, tally: OutcomeCounts, too_many: bool) -> GateResult {
+/// Evaluates the limits of one evaluator.
+pub(super) fn evaluator(
+    name: &str,
+    limits: EvaluatorLimits,
+    max_lost: f64,
+    results: &RunResults,
+) -> GateResult {
+    let observations: Vec<Observation> =
+        results.trials.iter().filter_map(|trial| trial.observation_by(name)).collect();
+    let tally = yb_stats::count_outcomes(&observations);
+    let gate = format!("evaluators.{name}.min_pass_rate");
+    let pending = results.trials.iter().filter(|trial| trial.outcome.is_none()).count() as u64;
+    let is_too_many = is_too_many(tally, max_lost);
+    min_pass_rate(gate, limits.min_pass_rate, tally, is_too_many, (pending, "evaluator"))
+}
+
+/// Whether so many trials are excluded that the others do not decide.
+fn is_too_many(tally: OutcomeCounts, max_lost: f64) -> bool {
+    tally.excluded as f64 > max_lost * tally.all() as f64 + NEAR
+}
+
+fn min_pass_rate(
+    gate: String,
+    least: f64,
+    tally: OutcomeCounts,
+    too_many: bool,
+    (pending, selected_by): (u64, &str),
+) -> GateResult {
     // Too many excluded trials count as unknown; the others may still decide the result.
     let lost = if too_many { ExcludedTrials::TreatAsUnknown } else { ExcludedTrials::Omit };
     let (worst, best) = (tally.passes(false, lost).rate(), tally.passes(true, lost).rate());
@@ -74,7 +131,7 @@ fn min_pass_rate(gate: String, least: f64, tally: OutcomeCounts, too_many: bool)
     };
     let known = tally.passed + tally.failed;
     let mut reason = if tally.all() == 0 {
-        "no trial has the tag".to_owned()
+        format!("no trial has the {selected_by}")
     } else if known == 0 {
         format!("no trial passed or failed (minimum {})", percent(least))
     } else {
@@ -91,7 +148,12 @@ fn min_pass_rate(gate: String, least: f64, tally: OutcomeCounts, too_many: bool)
         reason += &format!("; {} could not be graded", plural(tally.unknown, "trial"));
     }
     if too_many {
-        reason += &format!("; {} excluded by infrastructure failures", plural(tally.excluded, "trial"));
+        let (pending, lost) = (pending.min(tally.excluded), tally.excluded.saturating_sub(pending));
+        for (count, what) in [(lost, "excluded by infrastructure failures"), (pending, "pending")] {
+            if count > 0 {
+                reason += &format!("; {} {what}", plural(count, "trial"));
+            }
+        }
     }
     let value = (known > 0).then(|| tally.passed as f64 / known as f64);
     GateResult { value, limit: Some(least), ..gate_result(gate, status, reason) }
@@ -165,27 +227,22 @@ pub(super) fn no_regression(
         max_lost,
         ..compare::CompareOptions::default()
     };
-    let name = "no_regression".to_owned();
-    let found = RecordedRun::before(root, &gate.against, Some(&results.run))
-        .map_err(|error| error.to_string())
-        .and_then(|a| {
-            let b = RecordedRun { baseline: None, results: results.clone() };
-            let found = compare::compare(&a, &b, &options).map_err(|error| error.to_string())?;
-            Ok((a.label(), found))
-        });
-    let (decision, reason, value) = match found {
-        Ok((label, found)) => {
+    let name = "no_regression";
+    let limit = Some(-gate.tolerance);
+    let a = match RecordedRun::before(root, &gate.against, Some(&results.run)) {
+        Ok(a) => a,
+        Err(error) => {
+            return GateResult { limit, ..missing(name, &error, gate.on_inconclusive, gate.if_missing) };
+        }
+    };
+    let b = RecordedRun { baseline: None, results: results.clone() };
+    let (decision, reason, value) = match compare::compare(&a, &b, &options) {
+        Ok(found) => {
             let value = found.pass_rate.map(|shown| shown.estimate);
-            (found.decision, format!("{} (against {label})", found.reason), value)
+            (found.decision, format!("{} (against {})", found.reason, a.label()), value)
         }
         Err(error) => (Decision::Inconclusive, format!("inconclusive: {error}"), None),
     };
-    let (status, note) = match (decision, gate.on_inconclusive) {
-        (Decision::Ok, _) => (GateStatus::Passed, ""),
-        (Decision::Regressed, _) => (GateStatus::Failed, ""),
-        (_, OnInconclusive::Pass) => (GateStatus::Passed, "; counts as passed"),
-        (_, OnInconclusive::Fail) => (GateStatus::Failed, "; counts as failed"),
-        _ => (GateStatus::Inconclusive, ""),
-    };
-    GateResult { value, limit: Some(-gate.tolerance), ..gate_result(name, status, format!("{reason}{note}")) }
+    let (status, note) = status(decision, gate.on_inconclusive);
+    GateResult { value, limit, ..gate_result(name.to_owned(), status, format!("{reason}{note}")) }
 }

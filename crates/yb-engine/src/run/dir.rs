@@ -32,7 +32,9 @@ impl RunDir {
     /// # Errors
     /// Returns an error when the directory can't be created.
     pub fn create(root: &Path, prefix: &str, now: Timestamp) -> io::Result<Self> {
-        let runs = std::path::absolute(root)?.join(RUNS);
+        let root = std::path::absolute(root)?;
+        create_ignored(&root)?;
+        let runs = root.join(RUNS);
         fs::create_dir_all(&runs)?;
         let day = now.strftime("%Y-%m-%d");
         let mut ms = now.as_millisecond();
@@ -137,6 +139,16 @@ impl RunDir {
     }
 }
 
+/// Creates a directory that git ignores, with a `.gitignore` in it. A file that is there is kept.
+pub(crate) fn create_ignored(directory: &Path) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
+    match fs::OpenOptions::new().write(true).create_new(true).open(directory.join(".gitignore")) {
+        Ok(mut file) => io::Write::write_all(&mut file, b"*\n"),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// Creates a directory that only its owner can enter: a run holds prompts, transcripts and changed files.
 fn private_dir(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
@@ -169,6 +181,19 @@ fn link(target: &Path, link: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn workspace_directory_ignores_itself_unless_it_has_its_own_rules() {
+        let root = tempfile::tempdir().unwrap();
+        let (one, two) = (root.path().join("one"), root.path().join("two"));
+        fs::create_dir(&two).unwrap();
+        fs::write(two.join(".gitignore"), "mine\n").unwrap();
+        for root in [&one, &two] {
+            RunDir::create(root, "run", Timestamp::now()).unwrap();
+        }
+        assert_eq!(fs::read_to_string(one.join(".gitignore")).unwrap(), "*\n");
+        assert_eq!(fs::read_to_string(two.join(".gitignore")).unwrap(), "mine\n");
+    }
 
     #[test]
     fn runs_created_at_the_same_time_have_different_names() {

@@ -1,7 +1,7 @@
 //! The dispatcher: starts trials, writes the journal, and enforces the budget. Each attempt is a separate task that
 //! reports to the dispatcher through a channel; tasks share no state.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,13 @@ use super::results::RunResults;
 use super::resume::ActiveRun;
 use super::state::RunState;
 use super::unit::{AttemptEnd, UnitEvent, next_attempt, remove_private};
+use super::untouched::UntouchedChecks;
 use crate::gates::GateReport;
-use crate::trial::{StopHandle, TrialError};
+use crate::trial::{StopCause, StopHandle, TrialError, TrialStep};
+use yb_agents::ProcessRole;
 use yb_agents::trace::{Begin, End, Trace};
 use yb_model::outcome::{Outcome, Retry};
+use yb_repo::RepoError;
 
 /// How long killed trials may take to end before their tasks are aborted. The process must exit within three seconds.
 const KILL_TIMEOUT: Duration = Duration::from_millis(2300);
@@ -50,6 +53,8 @@ pub struct ExecutionLimits {
     pub max_cost_usd: Option<f64>,
     /// The backoff before the first retry; doubles with each further retry.
     pub backoff: Duration,
+    /// Whether to warn of cases that an agent would pass that does nothing.
+    pub check_untouched: bool,
 }
 
 impl ExecutionLimits {
@@ -61,6 +66,7 @@ impl ExecutionLimits {
             concurrency: options.concurrency.clone(),
             max_cost_usd: options.max_cost_usd,
             backoff: Duration::from_secs(1),
+            check_untouched: true,
         }
     }
 }
@@ -110,6 +116,7 @@ struct Dispatcher<'a> {
     kill_deadline: Option<Instant>,
     failure: Option<RunError>,
     config_error: Option<TrialError>,
+    untouched: UntouchedChecks,
 }
 
 impl ActiveRun {
@@ -129,6 +136,9 @@ impl ActiveRun {
         for entry in &self.opening_entries {
             emit(RunnerEvent::Event(entry));
         }
+        for message in self.warnings() {
+            emit(RunnerEvent::Progress(&Progress::Warning { message }));
+        }
         self.store.warm_up();
         let queue = (0..self.units.len()).map(|unit| QueuedTrial { unit, not_before: None }).collect();
         let mut dispatcher = Dispatcher {
@@ -145,13 +155,31 @@ impl ActiveRun {
             kill_deadline: None,
             failure: None,
             config_error: None,
+            untouched: UntouchedChecks::new(),
         };
         if dispatcher.budget.is_exhausted() {
             dispatcher.stopping = Some(StopReason::Budget);
         }
         dispatcher.run_until_done(control, &mut incoming).await;
+        dispatcher.finish_checks().await;
+        dispatcher.check_checkouts().await;
         dispatcher.active.store.close().await;
         dispatcher.finish()
+    }
+}
+
+impl ActiveRun {
+    /// Returns what to know before the first trial: warnings about the starts of cases, and those about isolation and network
+    /// that several trials share. A single trial reports its own.
+    fn warnings(&self) -> BTreeSet<String> {
+        let is_single = self.plan.trials.len() == 1;
+        let first = self.units.iter().filter(|unit| unit.trial.repeat == 1);
+        first
+            .flat_map(|unit| {
+                let shared = (!is_single).then(|| unit.runner.isolation_warnings(&unit.case));
+                unit.start.warnings.iter().cloned().chain(shared.into_iter().flatten())
+            })
+            .collect()
     }
 }
 
@@ -185,6 +213,7 @@ impl Dispatcher<'_> {
                     self.handle_unit_events(std::mem::take(&mut events));
                     self.handle_attempt_end(ended.map(|(_, ended)| ended));
                 }
+                Some(warning) = self.untouched.next() => self.warn(warning),
                 () = sleep_until(next_wakeup) => {}
                 () = sleep_until(self.kill_deadline) => {
                     self.kill_deadline = None;
@@ -192,6 +221,31 @@ impl Dispatcher<'_> {
                 }
             }
         }
+    }
+
+    /// Waits for the checks beside the run, unless the user wants it to end.
+    async fn finish_checks(&mut self) {
+        let checks = std::mem::replace(&mut self.untouched, UntouchedChecks::new());
+        if self.stopping != Some(StopReason::Interrupted) {
+            for warning in checks.finish().await {
+                self.warn(warning);
+            }
+        }
+    }
+
+    /// Checks that the checkouts that trials shared were not changed. Otherwise, no result of them is certain.
+    async fn check_checkouts(&mut self) {
+        for unit in &self.active.units {
+            if let Some(checkout) = unit.known.checkout()
+                && let Err(error) = checkout.check_now().await
+            {
+                self.failure.get_or_insert(RunError::Checkout(error));
+            }
+        }
+    }
+
+    fn warn(&mut self, message: String) {
+        (self.emit)(RunnerEvent::Progress(&Progress::Warning { message }));
     }
 
     /// Starts every trial that may start now. Their first journal entries share one sync.
@@ -282,14 +336,24 @@ impl Dispatcher<'_> {
         for (index, event) in messages {
             let trial = self.active.units[index].trial.folder.clone();
             match event {
-                UnitEvent::Starting(tree, recorded) => {
+                UnitEvent::Starting(role, tree, recorded) => {
                     if let Some(running) = self.running.get(&index) {
-                        events.push(RunEvent::AgentStarted { trial, attempt: running.attempt, tree });
+                        let attempt = running.attempt;
+                        events.push(match role {
+                            ProcessRole::Agent => RunEvent::AgentStarted { trial, attempt, tree },
+                            role => RunEvent::ProcessStarted { trial, attempt, role, tree },
+                        });
                         starting.push(recorded);
                     }
                 }
+                UnitEvent::Step(TrialStep::StartRecorded { tree }) => {
+                    if self.limits.check_untouched {
+                        self.untouched.begin(&self.active, index, tree);
+                    }
+                }
                 UnitEvent::Step(step) => (self.emit)(RunnerEvent::Progress(&Progress::Step { trial, step })),
-                UnitEvent::Live(live) => {
+                UnitEvent::Live(waiting) => {
+                    let Some(live) = waiting.pop() else { continue };
                     if let Some(retry) = &live.api_retry
                         && retry.status == Some(429)
                     {
@@ -308,7 +372,7 @@ impl Dispatcher<'_> {
                 }
             }
         }
-        // An agent runs only when the journal has its record; otherwise the senders are dropped.
+        // A program runs only when the journal has its record; otherwise the senders are dropped.
         if self.record(events) {
             for recorded in starting {
                 let _ = recorded.send(());
@@ -329,7 +393,7 @@ impl Dispatcher<'_> {
         if self.stopping != Some(StopReason::Budget) && self.budget.is_exhausted() {
             self.drain(StopReason::Budget);
             for running in self.running.values() {
-                running.stop.stop_with(Outcome::Budget);
+                running.stop.stop(StopCause::CostLimit);
             }
         }
     }
@@ -349,6 +413,10 @@ impl Dispatcher<'_> {
         if record.spend.total().is_none() {
             record.spend = running.metered;
         }
+        // Only needed to compare variants; it has many names.
+        if self.active.plan.vary.is_empty() {
+            record.session = None;
+        }
         let unit = &self.active.units[index];
         let (account, folder) = (unit.account.clone(), unit.trial.folder.clone());
         self.governor.finish(&account);
@@ -365,6 +433,11 @@ impl Dispatcher<'_> {
             record.then = RetryDecision::Retry;
             self.failure.get_or_insert_with(|| RunError::disk_full(error));
             self.drain(StopReason::Disk);
+        } else if let Some(TrialError::Repo(RepoError::CheckoutChanged { path })) = &error {
+            record.then = RetryDecision::Retry;
+            let changed = RepoError::CheckoutChanged { path: path.clone() };
+            self.failure.get_or_insert(RunError::Checkout(changed));
+            self.drain(StopReason::Interrupted);
         } else if is_retryable(&record, error.as_ref()) && lost < self.limits.retries {
             record.then = RetryDecision::Retry;
             let backoff = self.limits.backoff.saturating_mul(2_u32.saturating_pow(lost)).min(MAX_BACKOFF);
@@ -391,7 +464,7 @@ impl Dispatcher<'_> {
         let agent_ran = started.is_some_and(|one| one.tree.is_some());
         let mut record = AttemptRecord::new(folder, running.attempt, started_at);
         if error.is_cancelled() {
-            record.outcome = running.stop.outcome().unwrap_or(Outcome::Cancelled);
+            record.outcome = Outcome::Cancelled;
             record.error = Some("did not end before the kill timeout".to_owned());
         } else {
             // Whatever the agent did to cause it, it must not be excluded from the pass rate.
@@ -441,20 +514,26 @@ impl Dispatcher<'_> {
         self.stopping.get_or_insert(StopReason::Interrupted);
         (self.emit)(RunnerEvent::Progress(&Progress::Killing { running: self.running.len() }));
         for running in self.running.values() {
-            running.stop.stop_with(Outcome::Cancelled);
+            running.stop.stop(StopCause::Interrupted);
         }
         self.kill_deadline.get_or_insert_with(|| Instant::now() + KILL_TIMEOUT);
     }
 
     fn finish(mut self) -> Result<RunOutcome, RunError> {
+        let results = RunResults::of(&self.active.plan, &self.active.state);
+        let gates = crate::gates::evaluate(&self.active.plan.options.gates, &results, self.active.run.root());
+        let digest = super::record::json_digest(&gates);
         let last = match self.stopping.take() {
-            Some(reason) if self.active.state.tally().pending() > 0 => RunEvent::RunStopped { reason },
-            _ => RunEvent::RunFinished,
+            Some(reason) if self.active.state.tally().pending() > 0 => {
+                RunEvent::RunStopped { reason, gates: digest }
+            }
+            _ => RunEvent::RunFinished { gates: digest },
         };
         self.record(vec![last]);
         let Self { active, failure, config_error, .. } = self;
         let mut results = RunResults::of(&active.plan, &active.state);
-        results.gates = crate::gates::evaluate(&active.plan.options.gates, &results, active.run.root());
+        results.gates = gates;
+        results.variants = crate::compare::VariantSummary::of(&results);
         results.journal_head = active.journal.head().map(str::to_owned);
         let written = results.write(&active.run.results());
         // The index is derived data and can be rebuilt: a failure to update it is not an error.

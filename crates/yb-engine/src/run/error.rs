@@ -17,6 +17,8 @@ pub struct PreflightProblem {
     pub affected: Vec<String>,
     /// The error.
     pub error: TrialError,
+    /// The code of an error that concerns the agent, such as `CLAUDE_CLI_NOT_FOUND`.
+    pub code: Option<String>,
 }
 
 /// An error of preparing or executing a run.
@@ -56,6 +58,9 @@ pub enum RunError {
         /// The reason.
         reason: String,
     },
+    /// The files that trials share were changed.
+    #[error(transparent)]
+    Checkout(yb_repo::RepoError),
     /// The run can't be regraded.
     #[error("failed to regrade: {reason}")]
     Regrade {
@@ -174,7 +179,7 @@ fn preflight_message(problems: &[PreflightProblem]) -> String {
 
 impl RunError {
     pub(crate) fn from_trial(error: TrialError) -> Self {
-        Self::Refused { problems: vec![PreflightProblem { affected: Vec::new(), error }] }
+        Self::Refused { problems: vec![PreflightProblem { affected: Vec::new(), error, code: None }] }
     }
 
     pub(crate) fn io(what: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
@@ -220,6 +225,7 @@ impl RunError {
             }
             Self::DiskFull { .. } => vec![FREE_SPACE_HINT.to_owned()],
             Self::Baseline(error) => error.hints(),
+            Self::Checkout(error) => error.hint().map(str::to_owned).into_iter().collect(),
             Self::Io { source, .. } | Self::Journal(JournalError::Io { source, .. })
                 if is_disk_full(source) =>
             {

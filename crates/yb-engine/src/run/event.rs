@@ -8,9 +8,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use yb_supervise::TreeRecord;
 
+use super::unit::truncated;
 use crate::trial::TrialStep;
-use yb_agents::{Isolation, Live};
-use yb_evaluate::EvaluatorStatus;
+use yb_agents::{Isolation, Live, ProcessRole, SessionFacts};
+use yb_evaluate::{EvaluatorStatus, Verdict};
+use yb_model::AddOnRecord;
 use yb_model::outcome::Outcome;
 
 /// The version of the journal format. Newer journals are rejected.
@@ -82,22 +84,52 @@ pub enum RunEvent {
         /// Identifies the process tree, so that a resumed run can reap it.
         tree: TreeRecord,
     },
+    /// Another process of the trial is about to run: a hook, a command of an evaluator, a judge.
+    ProcessStarted {
+        /// The trial's folder.
+        trial: String,
+        /// The number of the attempt.
+        attempt: u32,
+        /// The role.
+        role: ProcessRole,
+        /// Identifies the process tree, so that a resumed run can reap it.
+        tree: TreeRecord,
+    },
     /// An attempt ended, and all artifacts that it names are on disk.
     AttemptFinished(AttemptRecord),
     /// The run stopped with pending trials.
     RunStopped {
         /// The reason.
         reason: StopReason,
+        /// The digest of `gates` in `results.json`. Older versions recorded none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        gates: Option<String>,
     },
     /// All trials have a result.
-    RunFinished,
+    RunFinished {
+        /// The digest of `gates` in `results.json`. Older versions recorded none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        gates: Option<String>,
+    },
+    /// Trials were regraded. Not in the journal of a run, but in that of its gradings.
+    Graded {
+        /// The run's id.
+        run: String,
+        /// The digest of the last line of the run's journal at that time.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        journal: Option<String>,
+        /// The grading's id.
+        grading: String,
+        /// Digests of its files, by path.
+        files: BTreeMap<String, String>,
+    },
 }
 
 impl RunEvent {
     /// Whether the event must survive a power failure. Results must; the start of an attempt is worthless after a
     /// reboot, and the end of a run follows from its results.
     pub(crate) fn needs_sync(&self) -> bool {
-        matches!(self, Self::AttemptFinished(_) | Self::RunStopped { .. })
+        matches!(self, Self::AttemptFinished(_) | Self::RunStopped { .. } | Self::Graded { .. })
     }
 }
 
@@ -163,15 +195,55 @@ pub struct AttemptRecord {
     /// The verdict of each evaluator, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evaluators: Vec<EvaluatorVerdict>,
+    /// The plugins, skills, MCP servers, agents and instructions of the case; absent without any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub add_ons: Vec<AddOnRecord>,
+    /// The session as the agent reported it before its first answer; only if the suite has `vary`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<Box<SessionFacts>>,
     /// Digests of the artifacts, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub artifacts: BTreeMap<String, String>,
     /// The first error, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// The code of the first error, such as `CLAUDE_INVALID_CONFIG`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_code: Option<String>,
     /// Warnings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+impl AttemptRecord {
+    /// Copies the record without the list of artifacts, which is most of its size.
+    pub(crate) fn without_artifacts(&self) -> Self {
+        Self {
+            trial: self.trial.clone(),
+            attempt: self.attempt,
+            outcome: self.outcome,
+            then: self.then,
+            started_at: self.started_at.clone(),
+            duration_ms: self.duration_ms,
+            spend: self.spend,
+            tokens: self.tokens,
+            turns: self.turns,
+            agent_version: self.agent_version.clone(),
+            model: self.model.clone(),
+            isolation: self.isolation,
+            syscall_filter: self.syscall_filter,
+            network: self.network,
+            tape: self.tape.clone(),
+            trees: self.trees.clone(),
+            evaluators: self.evaluators.clone(),
+            add_ons: self.add_ons.clone(),
+            session: self.session.clone(),
+            artifacts: BTreeMap::new(),
+            error: self.error.clone(),
+            error_code: self.error_code.clone(),
+            warnings: self.warnings.clone(),
+        }
+    }
 }
 
 /// Whether an attempt is followed by another.
@@ -206,6 +278,16 @@ pub struct EvaluatorVerdict {
     /// The status.
     #[schemars(with = "String")]
     pub status: EvaluatorStatus,
+    /// Why it did not pass, in one line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+impl EvaluatorVerdict {
+    pub(super) fn of(verdict: &Verdict) -> Self {
+        let message = (verdict.status != EvaluatorStatus::Passed).then(|| truncated(&verdict.message));
+        Self { name: verdict.evaluator.clone(), status: verdict.status, message }
+    }
 }
 
 /// Cost by source. A cost that was not reported is `None`, never estimated.
@@ -277,6 +359,11 @@ pub enum Progress {
         reason: StopReason,
         /// The number of running trials.
         running: usize,
+    },
+    /// Something to know about the run.
+    Warning {
+        /// The text.
+        message: String,
     },
     /// Running trials are being killed.
     Killing {

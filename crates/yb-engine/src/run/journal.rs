@@ -1,7 +1,7 @@
 //! The append-only journal of a run: one JSON object per line, synced before a result is used.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufRead, BufReader, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -66,6 +66,10 @@ pub struct JournalContents {
     /// not chained from the start.
     pub chained: bool,
     valid_len: u64,
+    /// The number of lines that were checked.
+    lines: u64,
+    /// Whether the last of them has the digest of the line before it.
+    last_is_linked: bool,
 }
 
 /// Reads a journal, which another process may be writing to.
@@ -73,56 +77,103 @@ pub struct JournalContents {
 /// # Errors
 /// Returns an error when it can't be read, is damaged before its last line, or is too new.
 pub fn read(path: &Path) -> Result<JournalContents, JournalError> {
-    let mut bytes = Vec::new();
-    let mut file = File::open(path).map_err(JournalError::io("open", path))?;
-    file.read_to_end(&mut bytes).map_err(JournalError::io("read", path))?;
-    parse(path, &bytes)
-}
-
-fn parse(path: &Path, bytes: &[u8]) -> Result<JournalContents, JournalError> {
-    let mut found = JournalContents::default();
-    let mut rest = bytes;
-    while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-        let (line, next) = (&rest[..end], &rest[end + 1..]);
-        let number = found.entries.len() + 1;
-        let damaged = |reason: String| JournalError::Damaged { path: path.to_owned(), line: number, reason };
-        match serde_json::from_slice::<JournalEntry>(line) {
-            Ok(entry) if entry.seq != number as u64 => {
-                return Err(damaged(format!("expected entry {number}, found entry {}", entry.seq)));
-            }
-            Ok(entry) => {
-                if let RunEvent::RunStarted { version, .. } = entry.event
-                    && version > JOURNAL_VERSION
-                {
-                    return Err(JournalError::TooNew { path: path.to_owned(), found: version });
-                }
-                found.check_chain(&entry).map_err(damaged)?;
-                found.head = Some(digest(line));
-                found.entries.push(entry);
-            }
-            // A power failure may leave zeros at the end of the file, with or without a line break.
-            Err(_) if next.is_empty() => break,
-            Err(error) => return Err(damaged(error.to_string())),
-        }
-        found.valid_len += end as u64 + 1;
-        rest = next;
-    }
-    found.torn = bytes.len() as u64 - found.valid_len;
+    let mut entries = Vec::new();
+    let mut found = fold(path, &mut |entry| entries.push(entry))?;
+    found.entries = entries;
     Ok(found)
 }
 
+/// Reads a journal entry by entry, without keeping them: the returned contents have none.
+///
+/// # Errors
+/// The same as [`read`].
+pub(crate) fn fold(
+    path: &Path,
+    visit: &mut dyn FnMut(JournalEntry),
+) -> Result<JournalContents, JournalError> {
+    let file = File::open(path).map_err(JournalError::io("open", path))?;
+    fold_lines(path, &mut BufReader::new(file), visit)
+}
+
+fn fold_lines(
+    path: &Path,
+    input: &mut dyn BufRead,
+    visit: &mut dyn FnMut(JournalEntry),
+) -> Result<JournalContents, JournalError> {
+    let mut found = JournalContents::default();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let length = input.read_until(b'\n', &mut line).map_err(JournalError::io("read", path))?;
+        let Some(text) = line.strip_suffix(b"\n") else {
+            found.torn += length as u64;
+            return Ok(found);
+        };
+        match serde_json::from_slice::<JournalEntry>(text) {
+            Ok(entry) => {
+                found.check(path, text, &entry)?;
+                visit(entry);
+            }
+            // A power failure may leave zeros at the end of the file, with or without a line break.
+            Err(_) if input.fill_buf().map_err(JournalError::io("read", path))?.is_empty() => {
+                found.torn += length as u64;
+                return Ok(found);
+            }
+            Err(error) => return Err(found.damaged(path, error.to_string())),
+        }
+        found.valid_len += length as u64;
+    }
+}
+
 impl JournalContents {
+    /// Returns the digests of all lines, in order.
+    pub(crate) fn heads(&self) -> Vec<String> {
+        let before = self.entries.iter().filter_map(|entry| entry.prev.clone());
+        before.chain(self.head.clone()).collect()
+    }
+
+    /// Checks the next line against the ones before it.
+    pub(super) fn check(
+        &mut self,
+        path: &Path,
+        line: &[u8],
+        entry: &JournalEntry,
+    ) -> Result<(), JournalError> {
+        if entry.seq != self.lines + 1 {
+            let reason = format!("expected entry {}, found entry {}", self.lines + 1, entry.seq);
+            return Err(self.damaged(path, reason));
+        }
+        if let RunEvent::RunStarted { version, .. } = entry.event
+            && version > JOURNAL_VERSION
+        {
+            return Err(JournalError::TooNew { path: path.to_owned(), found: version });
+        }
+        self.check_chain(entry).map_err(|reason| self.damaged(path, reason))?;
+        self.head = Some(digest(line));
+        self.lines += 1;
+        self.last_is_linked = entry.prev.is_some();
+        Ok(())
+    }
+
+    fn damaged(&self, path: &Path, reason: String) -> JournalError {
+        let line = usize::try_from(self.lines + 1).unwrap_or(usize::MAX);
+        JournalError::Damaged { path: path.to_owned(), line, reason }
+    }
+
     /// Checks that an entry has the digest of the line before it.
     fn check_chain(&mut self, entry: &JournalEntry) -> Result<(), String> {
-        match (self.entries.last(), &entry.prev) {
-            (None, None) => {
-                self.chained = matches!(&entry.event, RunEvent::RunStarted { plan: Some(_), .. });
+        match (self.lines > 0, &entry.prev) {
+            (false, None) => {
+                self.chained = matches!(
+                    &entry.event,
+                    RunEvent::RunStarted { plan: Some(_), .. } | RunEvent::Graded { .. }
+                );
                 Ok(())
             }
-            (Some(_), Some(prev)) if self.head.as_ref() == Some(prev) => Ok(()),
+            (true, Some(prev)) if self.head.as_ref() == Some(prev) => Ok(()),
             // A line of an older version; newer ones follow if a newer version resumed the run.
-            (Some(before), None) if !self.chained && before.prev.is_none() => Ok(()),
-            (Some(_), None) => Err("it lacks the digest of the previous line".to_owned()),
+            (true, None) if !self.chained && !self.last_is_linked => Ok(()),
+            (true, None) => Err("it lacks the digest of the previous line".to_owned()),
             (_, Some(_)) => {
                 Err("the previous line was changed, dropped or moved: its digest differs".to_owned())
             }
@@ -240,6 +291,12 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parse(path: &Path, mut bytes: &[u8]) -> Result<JournalContents, JournalError> {
+        let mut entries = Vec::new();
+        let found = fold_lines(path, &mut bytes, &mut |entry| entries.push(entry))?;
+        Ok(JournalContents { entries, ..found })
+    }
 
     fn started() -> RunEvent {
         RunEvent::RunStarted {

@@ -36,7 +36,15 @@ impl RunInfo {
     /// Returns an error when the plan or the journal can't be read or was changed.
     pub fn read(run: RunDir) -> Result<Self, RunError> {
         let plan = Plan::read(&run.plan())?;
-        let found = match journal::read(&run.journal()) {
+        let (mut state, mut first) = (RunState::default(), Vec::new());
+        // One by one: a long journal need not be in memory twice.
+        let found = journal::fold(&run.journal(), &mut |entry| {
+            state.apply(&entry);
+            if first.is_empty() {
+                first.push(entry);
+            }
+        });
+        let found = match found {
             Ok(found) => found,
             // The run was killed before its first journal entry.
             Err(journal::JournalError::Io { source, .. })
@@ -46,8 +54,7 @@ impl RunInfo {
             }
             Err(error) => return Err(error.into()),
         };
-        record::check_plan(&run, &found.entries)?;
-        let mut state = RunState::of(&found.entries);
+        record::check_plan(&run, &first)?;
         state.planned = plan.trials.len();
         let active = RunLock::is_held(&run.lock());
         let info = Self { run, plan, state, active, journal_head: found.head, chained: found.chained };
@@ -89,7 +96,15 @@ fn created_at(run: &RunDir) -> u128 {
     run.id().rsplit('-').next().and_then(|ms| ms.parse().ok()).unwrap_or(0)
 }
 
-/// Finds a run by name, prefix or path; `latest` is the newest.
+/// Returns how many runs before the newest a name means: 0 for `latest`, 1 for `latest~1`. None for other names.
+pub(crate) fn runs_before_latest(name: &str) -> Option<usize> {
+    match name.strip_prefix("latest")? {
+        "" => Some(0),
+        back => back.strip_prefix('~')?.parse().ok(),
+    }
+}
+
+/// Finds a run by name, prefix or path; `latest` is the newest, `latest~1` the one before.
 ///
 /// # Errors
 /// Returns an error when no run or several runs match.
@@ -101,15 +116,19 @@ pub fn find_run(root: &Path, name: &str) -> Result<RunDir, RunError> {
     }
     let runs = all_runs(root)?;
     let missing = || RunError::NoSuchRun { name: name.to_owned(), dir: root.join(RUNS) };
-    if name == "latest" {
-        return runs.into_iter().next_back().ok_or_else(missing);
+    if let Some(back) = runs_before_latest(name) {
+        return runs.into_iter().nth_back(back).ok_or_else(missing);
     }
     // Users often copy only the milliseconds.
     let matches = |id: &str| {
         id.starts_with(name) || id.rsplit('-').next().is_some_and(|ms| name.len() > 3 && ms.starts_with(name))
     };
-    if let Some(exact) = runs.iter().find(|run| run.id() == name) {
-        return Ok(exact.clone());
+    // A path of the original's layout, without the directory `runs`, has the name of the run in it.
+    let names = std::path::Path::new(name).components().filter_map(|part| part.as_os_str().to_str());
+    for part in names {
+        if let Some(exact) = runs.iter().find(|run| run.id() == part) {
+            return Ok(exact.clone());
+        }
     }
     let mut found: Vec<RunDir> = runs.into_iter().filter(|run| matches(&run.id())).collect();
     match (found.pop(), found.as_slice()) {

@@ -8,6 +8,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use serde::{Deserialize, Serialize};
 
 use super::error::RunError;
+use crate::check::Proof;
 use crate::gates::Gates;
 use yb_agents::trace::TrialStart;
 use yb_case::suite::{Combination, SourceFile, Suite};
@@ -39,6 +40,12 @@ pub struct Plan {
     /// The run whose failed trials this run repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rerun_of: Option<String>,
+    /// The design, if the variants are combinations of factor levels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub design: Option<yb_stats::FactorialDesign>,
+    /// What variants may differ in; empty if it is not declared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vary: Vec<String>,
     /// The trials, in start order.
     pub trials: Vec<PlannedTrial>,
 }
@@ -135,6 +142,9 @@ pub struct PlannedTrial {
     pub grade_digest: String,
     /// Timeout of the agent; 0 means no limit.
     pub timeout_ms: u64,
+    /// What the last check of the case had shown when the run started; absent in plans of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<Proof>,
 }
 
 impl PlannedTrial {
@@ -228,7 +238,7 @@ impl Filter {
 }
 
 /// Returns the selected combinations.
-pub(super) fn select<'a>(suite: &'a Suite, selection: &Selection) -> Result<Vec<&'a Combination>, RunError> {
+pub(crate) fn select<'a>(suite: &'a Suite, selection: &Selection) -> Result<Vec<&'a Combination>, RunError> {
     let selected: Vec<&Combination> =
         suite.combinations.iter().filter(|one| selection.includes(one)).collect();
     if selected.is_empty() {
@@ -277,6 +287,7 @@ pub(super) fn expand(selected: &[(&Combination, &str, u64)], repeats: u32) -> Ve
                     task_digest,
                     grade_digest,
                     timeout_ms: *timeout_ms,
+                    proof: None,
                 }
             })
         })

@@ -16,6 +16,7 @@ use super::resume::ActiveRun;
 use super::state::RunState;
 use super::unit::TrialUnit;
 use crate::Extensions;
+use crate::check::{Proof, known_proof};
 use crate::trial::{Runner, SharedStartTree, StartPoint, TrialError};
 use yb_case::config::Settings;
 use yb_case::suite::{Combination, Suite};
@@ -49,6 +50,8 @@ pub struct PreparedRun {
     pub(super) prefix: String,
     pub(super) config: PathBuf,
     pub(super) files: Vec<yb_case::suite::SourceFile>,
+    pub(super) design: Option<yb_stats::FactorialDesign>,
+    pub(super) vary: Vec<String>,
     pub(super) units: Vec<TrialUnit>,
 }
 
@@ -76,7 +79,10 @@ impl RunContext {
         let units: Vec<TrialUnit> =
             expand(&parts.iter().map(PreparedCombination::for_plan).collect::<Vec<_>>(), repeats)
                 .into_iter()
-                .filter_map(|trial| PreparedCombination::of(&parts, &trial).map(|part| part.unit(trial)))
+                .filter_map(|trial| {
+                    let part = PreparedCombination::of(&parts, &trial)?;
+                    Some(part.unit(PlannedTrial { proof: Some(part.proof), ..trial }))
+                })
                 .collect();
         check_tapes(&units, &parts)?;
         let prefix = match (&suite.name, suite.combinations.first()) {
@@ -90,6 +96,8 @@ impl RunContext {
             prefix: prefix.unwrap_or_else(|| "run".to_owned()),
             config: std::path::absolute(&suite.file).map_err(RunError::io("find", &suite.file))?,
             files: suite.files.clone(),
+            design: suite.design.clone(),
+            vary: suite.vary.clone(),
             units,
         })
     }
@@ -109,7 +117,9 @@ impl RunContext {
         let mut parts = Vec::with_capacity(selected.len());
         for ((combination, runner), start) in selected.iter().zip(runners).zip(starts) {
             let account = runner.account(&combination.case).map_err(RunError::from_trial)?;
-            parts.push(PreparedCombination { combination, runner, start, known: Arc::default(), account });
+            let proof = known_proof(&cache, &combination.case, &runner, &start);
+            let known = Arc::default();
+            parts.push(PreparedCombination { combination, runner, start, known, account, proof });
         }
         Ok((parts, agents))
     }
@@ -126,7 +136,7 @@ impl RunContext {
         std::path::absolute(&root).map_err(RunError::io("find", &root))
     }
 
-    pub(super) fn runner(&self, combination: &Combination, options: &PlanOptions) -> Runner {
+    pub(crate) fn runner(&self, combination: &Combination, options: &PlanOptions) -> Runner {
         let mut settings = self.settings.clone().with_case(&combination.case);
         if options.delete_workspace {
             settings = settings.with_argument("keep_workspace", false);
@@ -156,6 +166,7 @@ pub(super) struct PreparedCombination<'a> {
     start: Arc<StartPoint>,
     known: Arc<SharedStartTree>,
     account: String,
+    proof: Proof,
 }
 
 impl<'a> PreparedCombination<'a> {
@@ -192,11 +203,15 @@ impl<'a> PreparedCombination<'a> {
 struct ProblemList(Vec<PreflightProblem>);
 
 impl ProblemList {
-    fn add(&mut self, combination: &Combination, error: TrialError) {
+    fn add(&mut self, combination: &Combination, runner: &Runner, error: TrialError) {
         let same = self.0.iter_mut().find(|known| known.error.to_string() == error.to_string());
         match same {
             Some(known) => known.affected.push(label(combination)),
-            None => self.0.push(PreflightProblem { affected: vec![label(combination)], error }),
+            None => {
+                let spec = runner.agent_spec(&combination.case);
+                let code = error.code().zip(spec).map(|(code, spec)| code.for_agent(spec));
+                self.0.push(PreflightProblem { affected: vec![label(combination)], error, code });
+            }
         }
     }
 
@@ -213,7 +228,7 @@ async fn check(
     let mut problems = ProblemList::default();
     for (one, runner) in selected.iter().zip(runners) {
         if let Err(error) = runner.check(&one.case) {
-            problems.add(one, error);
+            problems.add(one, runner, error);
         }
     }
     problems.into_result()?;
@@ -225,7 +240,7 @@ async fn check(
         let key = match runner.account(&one.case) {
             Ok(account) => format!("{account}\0{:?}\0{:?}", agent.version, agent.config.section),
             Err(error) => {
-                problems.add(one, error);
+                problems.add(one, runner, error);
                 continue;
             }
         };
@@ -234,7 +249,7 @@ async fn check(
             None => match runner.check_agent(&one.case).await {
                 Ok(version) => version,
                 Err(error) => {
-                    problems.add(one, error);
+                    problems.add(one, runner, error);
                     continue;
                 }
             },
@@ -242,7 +257,7 @@ async fn check(
         if let Some(wanted) = &one.agent_version
             && version.as_ref() != Some(wanted)
         {
-            problems.add(one, TrialError::wrong_version(&agent.kind, version.as_deref(), wanted));
+            problems.add(one, runner, TrialError::wrong_version(&agent.kind, version.as_deref(), wanted));
         }
         checked.insert(key, version.clone());
         let versions = agents.entry(agent.kind.clone()).or_insert_with(|| version.clone());
@@ -263,7 +278,7 @@ fn check_tapes(units: &[TrialUnit], parts: &[PreparedCombination<'_>]) -> Result
         if let Err(error) = unit.runner.check_tape(&unit.case, &unit.trial.folder)
             && let Some(part) = PreparedCombination::of(parts, &unit.trial)
         {
-            problems.add(part.combination, error);
+            problems.add(part.combination, &unit.runner, error);
         }
     }
     problems.into_result()
@@ -293,7 +308,7 @@ async fn start_points(
                 known.insert(key, start.clone());
                 starts.push(start);
             }
-            Err(error) => problems.add(one, error),
+            Err(error) => problems.add(one, runner, error),
         }
     }
     problems.into_result()?;
@@ -344,6 +359,8 @@ impl PreparedRun {
             files: self.files,
             options,
             rerun_of,
+            design: self.design,
+            vary: self.vary,
             trials: self.units.iter().map(|unit| unit.trial.clone()).collect(),
         };
         plan.write(&run.plan())?;

@@ -2,6 +2,7 @@
 //! which are not changed. The same input gives the same files, byte for byte, except for `timings.json`.
 
 mod files;
+mod journal;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -19,14 +20,17 @@ use super::lookup::RunInfo;
 use super::plan::PlannedTrial;
 use super::prepare::RunContext;
 use super::state::{RunState, TrialState};
+use crate::processes::ProcessLog;
 use crate::trial::{RESULTS_FILE, Runner, expected_tree};
+pub(crate) use files::{GRADINGS, is_recorded};
 use files::{GradingDir, GradingReport, SCRATCH, TRIALS};
+pub(crate) use journal::{GradingJournal, gradings_on_disk};
 use yb_agents::trace::{Begin, End, Trace, TrialEnd};
 use yb_case::EvalFile;
 use yb_case::suite::{Combination, SourceFile, Suite};
 use yb_evaluate::{GradeError, Subject};
 use yb_model::log::{FILE_NAME as LOG_FILE, YouBenchaLog};
-use yb_model::outcome::Outcome;
+use yb_model::outcome::{Outcome, PassCredit};
 use yb_repo::ObjectStore;
 
 /// Number of concurrent trials when no evaluator runs a process, so that their git requests are batched.
@@ -136,7 +140,9 @@ impl RunContext {
     ) -> Result<Grading, RunError> {
         let began = Instant::now();
         let cache = info.run.path().ancestors().nth(2).unwrap_or(info.run.path()).join(CACHE);
-        let (work, together) = self.regrade_jobs(info, graders, options, &cache).await?;
+        let root = info.run.root();
+        let processes = ProcessLog::create(root).map_err(RunError::io("write", root))?;
+        let (work, together) = self.regrade_jobs(info, graders, options, (&cache, &processes)).await?;
         let dir = GradingDir::begin(&info.run)?;
         let total = work.len();
         let permits =
@@ -195,7 +201,7 @@ impl RunContext {
         info: &RunInfo,
         graders: GraderSource<'_>,
         options: &RegradeOptions,
-        cache: &Path,
+        (cache, processes): (&Path, &Arc<ProcessLog>),
     ) -> Result<(Vec<RegradeJob>, bool), RunError> {
         let mut store: Option<ObjectStore> = None;
         let mut all: HashMap<(&str, &str), Arc<CombinationGraders>> = HashMap::new();
@@ -205,14 +211,14 @@ impl RunContext {
         for trial in &info.plan.trials {
             let Some(record) = info.state.get(&trial.folder).and_then(TrialState::result) else { continue };
             let Some(trees) = record.trees.clone() else { continue };
-            if options.failed_only && record.outcome != Outcome::GraderError {
+            if options.failed_only && !did_not_pass(record.outcome) {
                 continue;
             }
             let key = (trial.case.as_str(), trial.variant.as_str());
             let shared = match (all.get(&key), combination(graders, trial)) {
                 (Some(known), _) => Arc::clone(known),
                 (None, Some(found)) => {
-                    let report = Arc::new(self.combination_graders(found, info).await?);
+                    let report = Arc::new(self.combination_graders(found, info, processes).await?);
                     all.insert(key, Arc::clone(&report));
                     report
                 }
@@ -225,6 +231,8 @@ impl RunContext {
                 Some(open) => open.clone(),
                 None => {
                     let open = shared.runner.store(&info.run, cache).await.map_err(RunError::from_trial)?;
+                    // A run of an earlier version, or one that was killed, may have many packs. Those of a read-only run stay.
+                    let _ = open.consolidate().await;
                     store.insert(open.batched()).clone()
                 }
             };
@@ -257,7 +265,7 @@ impl RunContext {
             return Err(RunError::Regrade { reason: format!("no evaluators for {}", missing.join(", ")) });
         }
         if work.is_empty() {
-            let which = if options.failed_only { "lacks a verdict" } else { "was recorded" };
+            let which = if options.failed_only { "failed" } else { "was recorded" };
             return Err(RunError::NothingToRerun { run: info.run.id(), which });
         }
         let together = all.values().all(|one| !yb_evaluate::needs_tree(&one.combination.case.evaluators));
@@ -268,12 +276,19 @@ impl RunContext {
         &self,
         combination: Combination,
         info: &RunInfo,
+        processes: &Arc<ProcessLog>,
     ) -> Result<CombinationGraders, RunError> {
-        let runner = self.runner(&combination, &info.plan.options);
+        let mut runner = self.runner(&combination, &info.plan.options);
+        runner.start_recorder = Some(processes.recorder());
         runner.check_grading(&combination.case).await.map_err(RunError::from_trial)?;
         let secrets = runner.known_secrets(&combination.case).into();
         Ok(CombinationGraders { grade_digest: combination.grade_digest(), combination, runner, secrets })
     }
+}
+
+/// Whether a trial failed, or could not be graded.
+fn did_not_pass(outcome: Outcome) -> bool {
+    matches!(outcome.pass_credit(), PassCredit::Zero | PassCredit::Unknown)
 }
 
 /// Returns the combination with the evaluators of a trial.
@@ -332,6 +347,20 @@ impl RegradeJob {
         graded
     }
 
+    /// Returns the file of frames, if the log refers to it for what it leaves out.
+    fn frames(&self, log: &YouBenchaLog, recorded: &Path) -> Result<Option<PathBuf>, GradeError> {
+        let Some(name) = log.output.frames.as_ref().filter(|_| log.omitted.is_some()) else {
+            return Ok(None);
+        };
+        let path = recorded.join(name);
+        let unchanged =
+            |digest: &String| super::record::file_digest(&path).is_ok_and(|found| found == *digest);
+        match self.record.artifacts.get(name).is_none_or(unchanged) {
+            true => Ok(Some(path)),
+            false => Err(GradeError::other("the frames do not match their recorded digest")),
+        }
+    }
+
     async fn try_grade(
         &self,
         run: &RunDir,
@@ -354,6 +383,8 @@ impl RegradeJob {
             return Err(GradeError::other("the results do not match their recorded digest"));
         }
         let log = YouBenchaLog::parse(&path, &bytes).map_err(|error| GradeError::other(error.to_string()))?;
+        drop(bytes);
+        let frames = self.frames(&log, &recorded)?;
         let (shared, case) = (&self.shared, &self.shared.combination.case);
         let diff = self.store.diff(&self.trees.start, &self.trees.end).await?;
         let hidden = run.path().ancestors().nth(2).into_iter().chain([run.path(), case.dir.as_path()]);
@@ -367,8 +398,10 @@ impl RegradeJob {
             start: self.trees.start.clone(),
             end: self.trees.end.clone(),
             expected: self.expected.clone(),
+            overlay: case.overlay.clone(),
             diff: Arc::new(diff),
             log: Arc::new(log),
+            frames,
             secrets: Arc::clone(&shared.secrets),
             prepare: case.prepare.clone().into(),
             may_change: case.may_change.clone().map(Into::into),
@@ -386,10 +419,7 @@ impl RegradeJob {
         }
         // An outcome that was decided before grading takes precedence.
         graded.after = subject.log.outcome.unwrap_or_else(|| yb_evaluate::outcome(&results));
-        graded.evaluators = results
-            .iter()
-            .map(|one| EvaluatorVerdict { name: one.evaluator.clone(), status: one.status })
-            .collect();
+        graded.evaluators = results.iter().map(|one| EvaluatorVerdict::of(one)).collect();
         let judges: Vec<f64> = results.iter().filter_map(|one| one.cost_usd).collect();
         graded.judge_usd = (!judges.is_empty()).then(|| judges.iter().sum());
         graded.verdicts = files::verdicts(&own)?;

@@ -11,7 +11,7 @@ use super::error::RunError;
 use super::event::{AttemptRecord, JOURNAL_VERSION, JournalEntry, RunEvent};
 use super::journal::Journal;
 use super::lock::{LockAttempt, RunLock};
-use super::plan::{Plan, PlanOptions, PlannedTrial};
+use super::plan::{Plan, PlanOptions, PlannedTrial, Selection};
 use super::prepare::{PreparedCombination, PreparedRun, RunContext};
 use super::state::RunState;
 use super::unit::{TrialUnit, attempts_on_disk, remove_incomplete};
@@ -150,6 +150,7 @@ impl RunContext {
             }
         };
         let store = runner.store(&run, &cache).await.map_err(RunError::from_trial)?;
+        store.remove_leftovers().await.map_err(|error| RunError::from_trial(error.into()))?;
         let mut events = Vec::new();
         if found.entries.is_empty() {
             events.push(RunEvent::RunStarted {
@@ -223,8 +224,44 @@ impl RunContext {
             prefix: "run".to_owned(),
             config: plan.config.clone(),
             files: plan.files.clone(),
+            // Failed trials alone say nothing about the factors.
+            design: None,
+            vary: Vec::new(),
             units,
         })
+    }
+
+    /// Prepares a new run of an edited suite: the trials of the earlier run that failed, and those whose case, agent or graders were
+    /// edited since. Returns the names of the edited cases too.
+    ///
+    /// # Errors
+    /// Returns an error when the suite can't run, or no trial failed or was edited.
+    pub async fn rerun_edited(
+        &self,
+        run: &RunDir,
+        plan: &Plan,
+        suite: &Suite,
+    ) -> Result<(PreparedRun, BTreeSet<String>), RunError> {
+        let state = RunState::of(&super::journal::read(&run.journal())?.entries);
+        let repeats = plan.trials.iter().map(|trial| trial.repeat).max();
+        let mut ready = self.prepare(suite, &Selection::new(repeats, Vec::new()), &plan.options).await?;
+        let known: BTreeMap<&str, &PlannedTrial> =
+            plan.trials.iter().map(|trial| (trial.folder.as_str(), trial)).collect();
+        let mut edited = BTreeSet::new();
+        ready.units.retain(|unit| {
+            let Some(earlier) = known.get(unit.trial.folder.as_str()) else { return false };
+            let digests = |trial: &PlannedTrial| (trial.task_digest.clone(), trial.grade_digest.clone());
+            let is_edited = digests(earlier) != digests(&unit.trial);
+            if is_edited {
+                edited.insert(unit.trial.case.clone());
+            }
+            let result = state.get(&earlier.folder).and_then(super::state::TrialState::result);
+            is_edited || result.is_some_and(|result| RerunKind::Failed.includes(result.outcome))
+        });
+        if ready.units.is_empty() {
+            return Err(RunError::NothingToRerun { run: run.id(), which: RerunKind::Failed.description() });
+        }
+        Ok((ready, edited))
     }
 
     /// Returns the units of planned trials, after checking that their cases have not changed.
@@ -285,10 +322,8 @@ fn end_orphaned_attempts(run: &RunDir, state: &RunState) -> Vec<AttemptRecord> {
     let mut records = Vec::new();
     for (folder, trial) in state.trials() {
         let Some(one) = &trial.in_flight else { continue };
-        let mut killed = 0;
-        if let Some(tree) = &one.tree {
-            killed = yb_supervise::reap(tree).killed;
-        }
+        let trees = one.tree.iter().chain(&one.other_trees);
+        let killed = trees.map(|tree| yb_supervise::reap(tree).killed).sum();
         remove_incomplete(run, folder, one.attempt);
         let mut record = AttemptRecord::new(folder, one.attempt, one.started_at.clone());
         record.outcome = Outcome::Cancelled;

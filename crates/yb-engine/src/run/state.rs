@@ -23,6 +23,8 @@ pub struct RunState {
     pub stopped: Option<StopReason>,
     /// The number of planned trials.
     pub planned: usize,
+    /// The digest of the gates in `results.json`, if it was recorded.
+    pub(super) gates_digest: Option<String>,
     trials: BTreeMap<String, TrialState>,
 }
 
@@ -48,6 +50,8 @@ pub struct InFlightAttempt {
     pub started_at: String,
     /// The process tree of the agent, once spawned.
     pub tree: Option<TreeRecord>,
+    /// The process trees of hooks, evaluators and judges.
+    pub other_trees: Vec<TreeRecord>,
 }
 
 impl TrialState {
@@ -95,14 +99,19 @@ impl RunState {
             RunEvent::RunResumed { again, .. } => {
                 self.stopped = None;
                 self.finished = false;
+                self.gates_digest = None;
                 for trial in again {
                     self.trial(trial).reopened = true;
                 }
             }
             RunEvent::AttemptStarted { trial, attempt } => {
                 let started_at = entry.at.clone();
-                self.trial(trial).in_flight =
-                    Some(InFlightAttempt { attempt: *attempt, started_at, tree: None });
+                self.trial(trial).in_flight = Some(InFlightAttempt {
+                    attempt: *attempt,
+                    started_at,
+                    tree: None,
+                    other_trees: Vec::new(),
+                });
             }
             RunEvent::AgentStarted { trial, attempt, tree } => {
                 if let Some(one) = &mut self.trial(trial).in_flight
@@ -111,17 +120,29 @@ impl RunState {
                     one.tree = Some(tree.clone());
                 }
             }
+            RunEvent::ProcessStarted { trial, attempt, tree, .. } => {
+                if let Some(one) = &mut self.trial(trial).in_flight
+                    && one.attempt == *attempt
+                {
+                    one.other_trees.push(tree.clone());
+                }
+            }
             RunEvent::AttemptFinished(record) => {
                 let trial = self.trial(&record.trial);
                 trial.in_flight = None;
                 trial.reopened = false;
                 trial.attempts.push(record.clone());
             }
-            RunEvent::RunStopped { reason } => self.stopped = Some(reason.clone()),
-            RunEvent::RunFinished => {
+            RunEvent::RunStopped { reason, gates } => {
+                self.stopped = Some(reason.clone());
+                self.gates_digest.clone_from(gates);
+            }
+            RunEvent::RunFinished { gates } => {
                 self.finished = true;
                 self.stopped = None;
+                self.gates_digest.clone_from(gates);
             }
+            RunEvent::Graded { .. } => {}
         }
     }
 

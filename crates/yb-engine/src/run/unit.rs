@@ -1,8 +1,8 @@
 //! One attempt at one trial as a task. The task sends events to the dispatcher and never writes to the journal.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 use yb_agents::trace::TrialEnd;
 
 use jiff::Timestamp;
@@ -15,10 +15,10 @@ use super::event::{AttemptRecord, AttemptTrees, EvaluatorVerdict, RetryDecision,
 use super::plan::PlannedTrial;
 use crate::trial::{
     AttemptContext, FinishedAttempt, PRIVATE, Runner, SharedStartTree, StartPoint, StopHandle, TrialError,
-    TrialStep,
+    TrialStep, WORKSPACE_LAYER,
 };
 use yb_agents::trace::Trace;
-use yb_agents::{Live, Observer, StartRecorded};
+use yb_agents::{Live, Observer, ProcessRole, StartRecorder};
 use yb_case::Case;
 use yb_model::log::UsageSource;
 use yb_model::outcome::Outcome;
@@ -43,9 +43,37 @@ pub(super) struct TrialUnit {
 #[derive(Debug)]
 pub(super) enum UnitEvent {
     Step(TrialStep),
-    /// The agent runs when the sender was used.
-    Starting(TreeRecord, oneshot::Sender<()>),
-    Live(Live),
+    /// The program runs when the sender was used.
+    Starting(ProcessRole, TreeRecord, oneshot::Sender<()>),
+    /// The oldest progress in the queue.
+    Live(Arc<LiveQueue>),
+}
+
+/// Progress that the dispatcher has not seen. An agent may report more than the dispatcher can handle: then only the newest is kept.
+#[derive(Debug, Default)]
+pub(super) struct LiveQueue(Mutex<VecDeque<Live>>);
+
+/// The most progress that waits.
+const MAX_LIVE: usize = 64;
+
+impl LiveQueue {
+    /// Adds progress. Returns whether the dispatcher has to be told; it is not if it replaces what waits already.
+    fn push(&self, live: Live) -> bool {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.len() < MAX_LIVE {
+            waiting.push_back(live);
+            return true;
+        }
+        if let Some(newest) = waiting.back_mut() {
+            *newest = live;
+        }
+        false
+    }
+
+    /// Takes the oldest progress.
+    pub(super) fn pop(&self) -> Option<Live> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
 }
 
 /// A unit event with the index of its unit.
@@ -54,7 +82,7 @@ pub(super) type UnitMessage = (usize, UnitEvent);
 /// The end of an attempt.
 pub(super) struct AttemptEnd {
     pub(super) record: AttemptRecord,
-    /// The error of an attempt without results.
+    /// The error of an attempt without results, or the mistake in the configuration because of which its agent was not started.
     pub(super) error: Option<TrialError>,
 }
 
@@ -64,6 +92,7 @@ struct UnitObserver {
     unit: usize,
     to: UnboundedSender<UnitMessage>,
     last: Mutex<Live>,
+    waiting: Arc<LiveQueue>,
     /// The model is simulated: the cost that the agent computes was not paid.
     is_simulated: bool,
 }
@@ -75,12 +104,6 @@ impl UnitObserver {
 }
 
 impl Observer for UnitObserver {
-    fn starting(&self, record: TreeRecord) -> StartRecorded {
-        let (sender, recorded) = oneshot::channel();
-        let _ = self.to.send((self.unit, UnitEvent::Starting(record, sender)));
-        Box::pin(async move { recorded.await.map_err(|_| std::io::Error::other("the run has ended")) })
-    }
-
     fn changed(&self, live: &Live) {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone_from(live);
         let mut live = live.clone();
@@ -88,8 +111,19 @@ impl Observer for UnitObserver {
             (live.agent_usd, live.subagents_usd) =
                 (live.agent_usd.map(|_| 0.0), live.subagents_usd.map(|_| 0.0));
         }
-        let _ = self.to.send((self.unit, UnitEvent::Live(live)));
+        if self.waiting.push(live) {
+            let _ = self.to.send((self.unit, UnitEvent::Live(Arc::clone(&self.waiting))));
+        }
     }
+}
+
+/// Returns a recorder that has the dispatcher write each record to the journal.
+fn start_recorder(unit: usize, to: UnboundedSender<UnitMessage>) -> StartRecorder {
+    StartRecorder::new(move |role, record| {
+        let (sender, recorded) = oneshot::channel();
+        let _ = to.send((unit, UnitEvent::Starting(role, record, sender)));
+        Box::pin(async move { recorded.await.map_err(|_| std::io::Error::other("the run has ended")) })
+    })
 }
 
 impl TrialUnit {
@@ -107,10 +141,16 @@ impl TrialUnit {
         self.runner.stop = stop.clone();
         self.runner.trace = trace;
         let is_simulated = self.runner.has_simulated_model(&self.case);
-        let observer =
-            Arc::new(UnitObserver { unit: index, to: to.clone(), last: Mutex::default(), is_simulated });
+        let observer = Arc::new(UnitObserver {
+            unit: index,
+            to: to.clone(),
+            last: Mutex::default(),
+            waiting: Arc::default(),
+            is_simulated,
+        });
         self.runner.observer = Some(observer.clone());
-        let (began, started_at) = (Instant::now(), Timestamp::now().to_string());
+        self.runner.start_recorder = Some(start_recorder(index, to.clone()));
+        let (began, started_at) = (self.runner.pause.stopwatch(), Timestamp::now().to_string());
         let attempt = AttemptContext {
             run: &run,
             store: &store,
@@ -124,11 +164,11 @@ impl TrialUnit {
         };
         let finished = self.runner.attempt(&self.case, &cache, &attempt, &mut on_step).await;
         let mut record = AttemptRecord::new(&self.trial.folder, number, started_at);
-        record.duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        record.duration_ms = began.elapsed_ms();
         match finished {
             Ok(finished) => {
                 record.fill(&finished, &observer.last());
-                AttemptEnd { record, error: None }
+                AttemptEnd { record, error: finished.config_error }
             }
             Err(error) => {
                 record.warnings = remove_private(&run, &self.trial.folder, number);
@@ -142,11 +182,11 @@ impl TrialUnit {
 
 /// Returns the outcome of an attempt that ended with an error.
 fn outcome_of(error: &TrialError, stop: &StopHandle) -> Outcome {
-    match (error, stop.outcome()) {
-        (_, Some(outcome)) => outcome,
-        (TrialError::Unavailable { .. }, None) => Outcome::Unauthenticated,
-        (TrialError::ByAgent(_), None) => Outcome::Failed,
-        (error, None) if error.is_cancelled() => Outcome::Cancelled,
+    match error {
+        _ if stop.is_stopped() => Outcome::Cancelled,
+        TrialError::Unavailable { .. } => Outcome::Unauthenticated,
+        TrialError::ByAgent(_) => Outcome::Failed,
+        error if error.is_cancelled() => Outcome::Cancelled,
         _ => Outcome::Infra,
     }
 }
@@ -161,7 +201,9 @@ pub(super) fn remove_private(run: &RunDir, trial: &str, attempt: u32) -> Vec<Str
 /// Removes the private directories and the incomplete workspace of an attempt. Artifacts are kept.
 pub(super) fn remove_incomplete(run: &RunDir, trial: &str, attempt: u32) {
     remove_private(run, trial, attempt);
-    let _ = remove_or_set_aside(&run.attempt(trial, attempt).join("src-modified"));
+    for name in ["src-modified", WORKSPACE_LAYER] {
+        let _ = remove_or_set_aside(&run.attempt(trial, attempt).join(name));
+    }
 }
 
 /// Returns the next free attempt number, also counting attempts that the journal does not know.
@@ -206,8 +248,11 @@ impl AttemptRecord {
             tape: None,
             trees: None,
             evaluators: Vec::new(),
+            add_ons: Vec::new(),
+            session: None,
             artifacts: std::collections::BTreeMap::new(),
             error: None,
+            error_code: None,
             warnings: Vec::new(),
         }
     }
@@ -240,14 +285,12 @@ impl AttemptRecord {
         self.network = Some(log.execution.network);
         let (start, end) = finished.trees.clone();
         self.trees = Some(AttemptTrees { start, end });
-        self.evaluators = finished
-            .results
-            .evaluators
-            .iter()
-            .map(|one| EvaluatorVerdict { name: one.evaluator.clone(), status: one.status })
-            .collect();
+        self.evaluators = finished.results.evaluators.iter().map(|one| EvaluatorVerdict::of(one)).collect();
+        self.add_ons.clone_from(&log.add_ons);
+        self.session = finished.session.clone().map(Box::new);
         self.artifacts.clone_from(&finished.artifacts);
         self.error = log.errors.first().map(|error| truncated(&error.message));
+        self.error_code = log.errors.first().and_then(|error| error.code.clone());
         self.warnings = finished.warnings.iter().take(MAX_WARNINGS).map(|text| truncated(text)).collect();
         if let more @ 1.. = finished.warnings.len().saturating_sub(MAX_WARNINGS) {
             self.warnings.push(format!("and {more} more warnings in the log"));
@@ -255,10 +298,24 @@ impl AttemptRecord {
     }
 }
 
-fn truncated(text: &str) -> String {
+pub(super) fn truncated(text: &str) -> String {
     if text.len() <= MAX_TEXT_BYTES {
         return text.to_owned();
     }
     let end = text.floor_char_boundary(MAX_TEXT_BYTES);
     format!("{}…", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_progress_is_bounded_and_ends_with_the_newest() {
+        let queue = LiveQueue::default();
+        let told = (1..=1000).filter(|turns| queue.push(Live { turns: *turns, ..Live::default() })).count();
+        assert_eq!(told, MAX_LIVE);
+        let seen: Vec<u32> = std::iter::from_fn(|| queue.pop()).map(|live| live.turns).collect();
+        assert_eq!((seen.len(), seen.first(), seen.last()), (MAX_LIVE, Some(&1), Some(&1000)));
+    }
 }

@@ -10,9 +10,12 @@ use yb_tape::Tape;
 use super::dir::{CACHE, RunDir};
 use super::error::RunError;
 use super::event::AttemptRecord;
+use super::journal;
 use super::journal::JournalError;
 use super::lookup::RunInfo;
 use super::record::{RecordStatement, file_digest};
+use super::regrade::{GRADINGS, GradingJournal, gradings_on_disk, is_recorded};
+use crate::baseline::{self, BaselineError};
 
 /// The result of verifying a run.
 #[derive(Debug, Default)]
@@ -28,6 +31,10 @@ pub struct Verification {
     pub trees: usize,
     /// The number of checked tapes.
     pub tapes: usize,
+    /// The number of checked gradings.
+    pub gradings: usize,
+    /// The number of checked baselines that were set from the run.
+    pub baselines: usize,
     /// The statement that a signature covers; absent for a run that is unfinished, not chained or has problems.
     pub statement: Option<RecordStatement>,
 }
@@ -56,7 +63,7 @@ impl Verification {
     }
 }
 
-/// Verifies a run: the chain of the journal, the plan, the results, all artifacts, trees and tapes.
+/// Verifies a run: the chain of the journal, the plan, the results, all artifacts, trees, tapes, gradings and baselines.
 pub async fn verify(run: &RunDir) -> Verification {
     let mut found = Verification::default();
     let info = match RunInfo::read(run.clone()) {
@@ -88,11 +95,17 @@ pub async fn verify(run: &RunDir) -> Verification {
     }
     if info.check_results().is_err() {
         found.problem("results.json", "differs from the journal");
+    } else if info.chained && info.has_unrecorded_gates() {
+        found
+            .notes
+            .push("`gates` in `results.json` were not checked: an older version wrote them".to_owned());
     }
     let attempts: Vec<&AttemptRecord> = info.state.trials().flat_map(|(_, trial)| &trial.attempts).collect();
     check_artifacts(&info, &attempts, &mut found);
     check_trees(&info, &attempts, &mut found).await;
     check_tapes(&attempts, &mut found);
+    check_gradings(&info, &mut found);
+    check_baselines(&info, &mut found);
     if found.problems.is_empty() {
         found.statement = info.statement();
     }
@@ -101,6 +114,68 @@ pub async fn verify(run: &RunDir) -> Verification {
 
 fn relative(run: &RunDir, path: &Path) -> String {
     path.strip_prefix(run.path()).unwrap_or(path).display().to_string()
+}
+
+fn check_gradings(info: &RunInfo, found: &mut Verification) {
+    let place = |id: &str| info.run.path().join(GRADINGS).join(id);
+    let journal = match GradingJournal::read(&info.run) {
+        Ok(journal) => journal,
+        Err(error) => return found.problem(relative(&info.run, &place("journal.jsonl")), error.to_string()),
+    };
+    let heads = journal::read(&info.run.journal()).map(|journal| journal.heads()).unwrap_or_default();
+    let on_disk = gradings_on_disk(&info.run);
+    for (id, record) in &journal.gradings {
+        found.gradings += 1;
+        if !on_disk.contains(id) {
+            found.problem(relative(&info.run, &place(id)), "missing");
+            continue;
+        }
+        for path in record.changes(&place(id)) {
+            found.problem(relative(&info.run, &path), "changed since it was recorded");
+        }
+        if info.chained && record.journal.as_ref().is_none_or(|head| !heads.contains(head)) {
+            found.problem(relative(&info.run, &place(id)), "not a grading of this journal");
+        }
+    }
+    for id in on_disk.iter().filter(|id| !journal.gradings.contains_key(*id)) {
+        let file = place(id).join("grading.json");
+        let grading = fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        if grading.as_ref().is_some_and(is_recorded) {
+            found.problem(relative(&info.run, &file), "not in the journal of gradings");
+        } else {
+            found
+                .notes
+                .push(format!("grading `{id}` was not checked: an older version wrote it, without digests"));
+        }
+    }
+}
+
+/// Checks the baselines that were set from the run: each is a copy of its results.
+fn check_baselines(info: &RunInfo, found: &mut Verification) {
+    for name in baseline::names(info.run.root()) {
+        let place = format!("baseline `{name}`");
+        let set = match baseline::read(info.run.root(), &name) {
+            Ok(set) => set,
+            Err(error @ BaselineError::Modified { .. }) => {
+                found.problem(place, error.to_string());
+                continue;
+            }
+            // Its run is unknown.
+            Err(_) => continue,
+        };
+        if set.results.run != info.run.id() {
+            continue;
+        }
+        if set.digest.is_none() {
+            found.notes.push(format!("{place} was not checked: an older version set it, without digests"));
+        } else if set.results.journal_head != info.journal_head {
+            found.notes.push(format!("{place} was not compared: the run was continued since it was set"));
+        } else if !set.is_of(info) {
+            found.problem(place, "differs from the run");
+        } else {
+            found.baselines += 1;
+        }
+    }
 }
 
 fn check_artifacts(info: &RunInfo, attempts: &[&AttemptRecord], found: &mut Verification) {
@@ -130,7 +205,7 @@ fn check_artifacts(info: &RunInfo, attempts: &[&AttemptRecord], found: &mut Veri
 }
 
 /// Returns the regular files below a directory.
-fn files(folder: &Path) -> Vec<PathBuf> {
+pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         match entry.file_type() {

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::TrialError;
-use yb_agents::{AgentConfig, Host};
+use super::{TrialError, add_ons};
+use yb_agents::{AgentConfig, Host, InstructionFile};
 use yb_case::{AgentSpec, Case, Prompt, with_environment};
 
 /// Returns the adapter's configuration.
@@ -14,6 +14,7 @@ pub(super) fn config(
     case: &Case,
     model: Option<&str>,
     env: &BTreeMap<String, String>,
+    add_ons: &Path,
 ) -> Result<AgentConfig, TrialError> {
     let from = &case.agent.config;
     let mut config = AgentConfig::default();
@@ -34,7 +35,7 @@ pub(super) fn config(
     config.max_budget_usd = case.max_budget_usd;
     config.effort.clone_from(&from.effort);
     config.settings.clone_from(&from.settings);
-    config.add_dirs.clone_from(&from.add_dirs);
+    config.add_dirs = from.add_dirs.iter().map(|added| added.path.clone()).collect();
     config.extra_args.clone_from(&from.extra_args);
     config.max_tokens = from.max_tokens;
     config.temperature = from.temperature;
@@ -46,7 +47,15 @@ pub(super) fn config(
             config.mcp_servers.insert(name.clone(), server);
         }
     }
+    config.mcp_required = !from.mcp_optional;
     config.agents.clone_from(&from.agents);
+    config.plugins = add_ons::directories(add_ons, add_ons::PLUGINS, &from.plugins);
+    config.skills = add_ons::directories(add_ons, add_ons::SKILLS, &from.skills);
+    config.instructions = from.instructions.as_ref().map(|instructions| InstructionFile {
+        name: instructions.file.target.clone(),
+        digest: instructions.file.digest.clone(),
+        line: instructions.line.clone(),
+    });
     config.section.clone_from(&from.section);
     Ok(config)
 }

@@ -11,15 +11,20 @@ use super::TrialError;
 use crate::run::{RunDir, sync_folder};
 use yb_repo::remove_or_set_aside;
 
-/// The temporary directories of an attempt: the agent's private directory, that of the hooks before it, and the one for
-/// evaluators.
-pub(crate) const PRIVATE: [&str; 3] = ["private", "private-hooks", "grading"];
+/// The temporary directories of an attempt: the agent's private directory, that of the hooks before it, the one for evaluators,
+/// and that of plugins and skills.
+pub(crate) const PRIVATE: [&str; 4] = ["private", "private-hooks", "grading", "add-ons"];
+
+/// The directory with the changes of an agent whose workspace was an overlay.
+pub const WORKSPACE_LAYER: &str = "workspace-layer";
 
 /// The directories of one attempt.
 #[derive(Debug)]
-pub(super) struct AttemptDirs {
+pub(crate) struct AttemptDirs {
     pub(super) trial: String,
     pub(super) workspace: PathBuf,
+    /// What the agent changed, if the workspace is an overlay.
+    pub(super) layer: PathBuf,
     pub(super) artifacts: PathBuf,
     /// The agent's HOME, TMPDIR and other private files. No other process runs in it before the agent.
     pub(super) private: PathBuf,
@@ -27,25 +32,46 @@ pub(super) struct AttemptDirs {
     pub(super) hooks: PathBuf,
     /// The directory for grading. No process of the trial has access to it before.
     pub(super) scratch: PathBuf,
+    /// The plugins and skills of the agent, which it can only read.
+    pub(super) add_ons: PathBuf,
 }
 
 impl AttemptDirs {
     /// Creates `<run>/trials/<trial>/attempt-<n>` and the link to its artifacts.
     pub(super) fn create(run: &RunDir, trial: &str, attempt: u32) -> Result<Self, TrialError> {
         let folder = run.attempt(trial, attempt);
-        let [private, hooks, scratch] = PRIVATE.map(|name| folder.join(name));
+        let [private, hooks, scratch, add_ons] = PRIVATE.map(|name| folder.join(name));
         let dirs = Self {
             workspace: folder.join("src-modified"),
+            layer: folder.join(WORKSPACE_LAYER),
             artifacts: run.artifacts(trial, attempt),
             private,
             hooks,
             scratch,
+            add_ons,
             trial: trial.to_owned(),
         };
         for directory in [&folder, &dirs.artifacts, &dirs.private] {
             create_private_dir(directory).map_err(TrialError::io(directory))?;
         }
         run.link_trial(trial, attempt).map_err(TrialError::io(run.trial(trial)))?;
+        Ok(dirs)
+    }
+
+    /// Returns directories for grading alone, in a folder that is removed afterwards.
+    pub(crate) fn scratch(folder: &Path, trial: &str) -> Result<Self, TrialError> {
+        let [private, hooks, scratch, add_ons] = PRIVATE.map(|name| folder.join(name));
+        let dirs = Self {
+            workspace: folder.join("src-modified"),
+            layer: folder.join(WORKSPACE_LAYER),
+            artifacts: folder.join("artifacts"),
+            private,
+            hooks,
+            scratch,
+            add_ons,
+            trial: trial.to_owned(),
+        };
+        create_private_dir(&dirs.artifacts).map_err(TrialError::io(&dirs.artifacts))?;
         Ok(dirs)
     }
 
@@ -59,9 +85,16 @@ impl AttemptDirs {
     /// Removes the temporary directories, and the workspace unless it is kept. Returns a warning for each that can't be removed:
     /// the agent wrote to them, so this must not change the outcome.
     pub(super) fn finish(&self, keep_workspace: bool) -> Vec<String> {
-        let workspace = (!keep_workspace).then_some(&self.workspace);
-        let all = [&self.private, &self.hooks, &self.scratch].into_iter().chain(workspace);
-        all.filter_map(|directory| remove_or_set_aside(directory).warning()).collect()
+        let mut all =
+            vec![self.private.clone(), self.hooks.clone(), self.scratch.clone(), self.add_ons.clone()];
+        if self.layer.is_dir() {
+            // The mount point is empty outside the namespace of the overlay.
+            all.extend([self.workspace.clone(), self.layer.join(yb_repo::WORK_DIR)]);
+        }
+        if !keep_workspace {
+            all.extend([self.workspace.clone(), self.layer.clone()]);
+        }
+        all.iter().filter_map(|directory| remove_or_set_aside(directory).warning()).collect()
     }
 
     /// Makes all artifacts private, syncs them to disk and returns their digests for the journal.

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::run::is_disk_full;
-use yb_agents::AdapterError;
+use yb_agents::{AdapterError, Availability, AvailabilityStatus, ErrorCode};
 use yb_evaluate::PreflightError;
 use yb_model::log::LogFileError;
 use yb_repo::{GitError, RepoError, RepoErrorKind};
@@ -29,6 +29,14 @@ pub enum TrialError {
         /// The name of the variable.
         name: String,
     },
+    /// An evaluator or a hook runs a program that is not installed.
+    #[error("program not found: `{program}`, which {user} runs")]
+    NoProgram {
+        /// The name or path of the program.
+        program: String,
+        /// What runs it.
+        user: String,
+    },
     /// The agent is not installed or not authenticated.
     #[error("{message}")]
     Unavailable {
@@ -36,6 +44,8 @@ pub enum TrialError {
         message: String,
         /// Hints.
         hints: Vec<String>,
+        /// Whether the agent of the case is not installed or not authenticated; none for the agent of a judge.
+        code: Option<ErrorCode>,
     },
     /// The requested isolation is not available on this machine.
     #[error("`isolation: {level}` is not available: {reason}")]
@@ -89,6 +99,16 @@ pub enum TrialError {
         /// How it ended, and the end of its output.
         reason: String,
     },
+    /// A file of the case or variant can't be laid over the workspace.
+    #[error("failed to {what} `{path}` in the workspace: {source}")]
+    Overlay {
+        /// `lay` or `remove`.
+        what: &'static str,
+        /// The path in the workspace.
+        path: String,
+        /// The cause.
+        source: io::Error,
+    },
     /// A directory or file of the run can't be written.
     #[error("failed to write `{}`: {source}", path.display())]
     Io {
@@ -116,7 +136,12 @@ impl From<PreflightError> for TrialError {
         match error {
             PreflightError::UnknownAgent { agent } => Self::unsupported_agent(&agent),
             PreflightError::NoVariable { name } => Self::NoVariable { name },
-            PreflightError::Unavailable { message, hints } => Self::Unavailable { message, hints },
+            PreflightError::NoProgram { program } => {
+                Self::NoProgram { program, user: "an evaluator".to_owned() }
+            }
+            PreflightError::Unavailable { message, hints } => {
+                Self::Unavailable { message, hints, code: None }
+            }
             PreflightError::Agent(error) => Self::Agent(error),
             PreflightError::Grading { reason } => Self::Grading { reason },
         }
@@ -141,6 +166,26 @@ impl TrialError {
                 format!("install it: `yb install-agents --cli {agent}@{wanted}`"),
                 "or change `version` in the case or suite".to_owned(),
             ],
+            code: Some(ErrorCode::CliNotFound),
+        }
+    }
+
+    /// The agent of the case is not available.
+    pub(crate) fn unavailable(found: Availability) -> Self {
+        let code = match found.status {
+            AvailabilityStatus::NotAuthenticated => ErrorCode::AuthFailed,
+            _ => ErrorCode::CliNotFound,
+        };
+        Self::Unavailable { message: found.message, hints: found.hints, code: Some(code) }
+    }
+
+    /// The code of an error that concerns the agent of the case.
+    #[must_use]
+    pub fn code(&self) -> Option<ErrorCode> {
+        match self {
+            Self::Unavailable { code, .. } => *code,
+            Self::Agent(error) => Some(error.code()),
+            _ => None,
         }
     }
 
@@ -155,8 +200,10 @@ impl TrialError {
         match self {
             Self::Unsupported { .. }
             | Self::NoVariable { .. }
+            | Self::NoProgram { .. }
             | Self::Tape { .. }
             | Self::Webhook { .. }
+            | Self::Overlay { .. }
             | Self::Agent(_) => true,
             Self::Repo(error) => error.kind() == RepoErrorKind::Configuration,
             Self::Unavailable { .. }
@@ -183,6 +230,7 @@ impl TrialError {
                 DISK_FULL_MESSAGES.iter().any(|words| stderr.contains(words))
             }
             Self::Io { source, .. }
+            | Self::Overlay { source, .. }
             | Self::Repo(RepoError::Io { source, .. })
             | Self::Log(LogFileError::Write { source, .. })
             | Self::Agent(
@@ -207,6 +255,7 @@ impl TrialError {
             Self::Tape { hint, .. } if hint.is_empty() => Vec::new(),
             Self::Tape { hint, .. } => vec![hint.clone()],
             Self::Webhook { hint, .. } => vec![(*hint).to_owned()],
+            Self::NoProgram { .. } => vec!["install it, or change the case".to_owned()],
             Self::NoVariable { name } => vec![format!("set it: `export {name}=…`")],
             _ => Vec::new(),
         }

@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 use jiff::Timestamp;
 use tokio::sync::OnceCell;
 use yb_supervise::CancellationToken;
 
-use super::attempt_dirs::{AttemptDirs, PRIVATE};
+use super::attempt_dirs::{AttemptDirs, PRIVATE, WORKSPACE_LAYER};
 use super::{RESULTS_FILE, Runner, TrialError, expected_tree, refuse_unsupported, webhook};
+use crate::processes::{ProcessLog, end_leftovers};
+use crate::run::create_ignored;
 use yb_agents::Isolation;
 use yb_case::{Case, EvalFile, MANUAL, NetworkMode};
 use yb_evaluate::{PATCH_FILE, Subject};
@@ -49,7 +50,7 @@ impl Runner {
         eval: &EvalFile,
         directory: &Path,
     ) -> Result<DirectoryEvaluation, TrialError> {
-        let (began, started_at) = (Instant::now(), Timestamp::now());
+        let (began, started_at) = (self.pause.stopwatch(), Timestamp::now());
         let case = eval.case();
         refuse_unsupported(&case)?;
         webhook::check(&case, &self.env)?;
@@ -60,6 +61,9 @@ impl Runner {
 
         let root = eval.output_dir.clone().unwrap_or_else(|| self.settings.output_dir());
         let dirs = place(&root, directory, started_at)?;
+        warnings.extend(end_leftovers(&root));
+        let processes = ProcessLog::create(&root).map_err(TrialError::io(&root))?;
+        let this = &Self { start_recorder: Some(processes.recorder()), ..self.clone() };
         let folder = dirs.artifacts.parent().unwrap_or(&root).to_owned();
         let cache = folder.with_file_name("cache");
         let git = self.git(&cache)?;
@@ -70,7 +74,8 @@ impl Runner {
         let (end, left_out) = store.capture_directory("eval", directory, tracked).await?;
         warnings.extend(left_out.iter().map(CaptureWarning::to_string));
 
-        let log = manual(eval, directory, started_at, level.used);
+        let said = format!("Evaluation of an existing directory: {}", eval.name);
+        let log = manual(said, directory, started_at, level.used);
         log.write(&dirs.artifacts)?;
         let secrets = self.secrets(&case)?;
         let patch = dirs.artifacts.join(PATCH_FILE);
@@ -82,14 +87,16 @@ impl Runner {
             store,
             start,
             end,
+            overlay: case.overlay.clone(),
             diff: Arc::new(diff),
             log: Arc::new(log),
+            frames: None,
             secrets: secrets.into(),
             prepare: case.prepare.clone().into(),
             may_change: case.may_change.clone().map(Into::into),
             artifacts: dirs.artifacts.clone(),
             scratch: dirs.scratch.clone(),
-            grader_env: self.grader_env(&case, &cache, hidden, cancel)?,
+            grader_env: this.grader_env(&case, &cache, hidden, cancel)?,
             files: OnceCell::new(),
             trace: self.trace.clone(),
         });
@@ -97,9 +104,9 @@ impl Runner {
             .await
             .map_err(|error| TrialError::Grading { reason: error.to_string() })?;
         subject.store.close().await;
-        let outcome = match (self.stop.outcome(), yb_evaluate::outcome(&evaluators)) {
-            (Some(stopped), Outcome::GraderError) => stopped,
-            (_, outcome) => outcome,
+        let outcome = match yb_evaluate::outcome(&evaluators) {
+            Outcome::GraderError if self.stop.is_stopped() => Outcome::Cancelled,
+            outcome => outcome,
         };
         let artifacts = evaluators.iter().flat_map(|one| one.artifacts.iter().map(|a| a.path.clone()));
         let results = Results {
@@ -108,7 +115,7 @@ impl Runner {
             execution: RunInfo {
                 started_at: started_at.to_string(),
                 completed_at: Timestamp::now().to_string(),
-                duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+                duration_ms: began.elapsed_ms(),
                 youbencha_version: env!("CARGO_PKG_VERSION"),
                 environment: super::environment(&folder),
                 isolation: level.used,
@@ -131,7 +138,7 @@ impl Runner {
             outcome,
         };
         dirs.write(RESULTS_FILE, &results)?;
-        self.run_post_hooks(&case, &dirs, &results, &mut Vec::new(), &mut warnings).await?;
+        this.run_post_hooks(&case, &dirs, &results, &mut Vec::new(), &mut warnings).await?;
         warnings.extend(yb_repo::remove_or_set_aside(&dirs.scratch).warning());
         Ok(DirectoryEvaluation { outcome, results, artifacts: dirs.artifacts, warnings })
     }
@@ -173,11 +180,7 @@ impl Runner {
 fn place(root: &Path, directory: &Path, now: Timestamp) -> Result<AttemptDirs, TrialError> {
     let root = std::path::absolute(root).map_err(TrialError::io(root))?;
     let make = |path: &Path| std::fs::create_dir_all(path).map_err(TrialError::io(path));
-    make(&root)?;
-    let ignore = root.join(".gitignore");
-    if !ignore.exists() {
-        std::fs::write(&ignore, "*\n").map_err(TrialError::io(&ignore))?;
-    }
+    create_ignored(&root).map_err(TrialError::io(&root))?;
     let name = format!("eval-{}", now.strftime("%Y-%m-%dT%H-%M-%S-%3fZ"));
     let mut folder = root.join(&name);
     let mut again = 1;
@@ -188,14 +191,16 @@ fn place(root: &Path, directory: &Path, now: Timestamp) -> Result<AttemptDirs, T
         again += 1;
         folder = root.join(format!("{name}-{again}"));
     }
-    let [private, hooks, scratch] = PRIVATE.map(|name| folder.join(name));
+    let [private, hooks, scratch, add_ons] = PRIVATE.map(|name| folder.join(name));
     let dirs = AttemptDirs {
         trial: "eval".to_owned(),
         workspace: directory.to_owned(),
+        layer: folder.join(WORKSPACE_LAYER),
         artifacts: folder.join("artifacts"),
         private,
         hooks,
         scratch,
+        add_ons,
     };
     make(&dirs.artifacts)?;
     Ok(dirs)
@@ -216,9 +221,8 @@ fn test_case(eval: &EvalFile, case: &Case, directory: &Path) -> TestCase {
 }
 
 /// Returns a log without an agent, for readers that expect one.
-fn manual(eval: &EvalFile, directory: &Path, now: Timestamp, isolation: Isolation) -> YouBenchaLog {
+pub(super) fn manual(said: String, directory: &Path, now: Timestamp, isolation: Isolation) -> YouBenchaLog {
     let now = now.to_string();
-    let said = format!("Evaluation of an existing directory: {}", eval.name);
     YouBenchaLog::new(LogParts {
         agent: AgentInfo {
             name: MANUAL.to_owned(),
@@ -260,6 +264,7 @@ fn manual(eval: &EvalFile, directory: &Path, now: Timestamp, isolation: Isolatio
             role: Role::User,
             content: said,
             timestamp: now,
+            thinking: String::new(),
             tool_calls: Vec::new(),
             tool_call_id: None,
             parent_tool_call_id: None,
@@ -275,6 +280,7 @@ fn manual(eval: &EvalFile, directory: &Path, now: Timestamp, isolation: Isolatio
             working_directory: directory.display().to_string(),
         },
         output: OutputFiles::default(),
+        omitted: None,
         outcome: None,
     })
 }

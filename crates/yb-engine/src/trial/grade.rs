@@ -1,6 +1,5 @@
 //! Grading a captured attempt: builds the subject for the evaluators.
 
-use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use yb_supervise::CancellationToken;
 
 use super::attempt_dirs::AttemptDirs;
 use super::{AttemptContext, Runner, TrialError};
-use yb_case::{Case, ConfiguredEvaluator, Expected, with_environment};
+use yb_case::{Case, ConfiguredEvaluator, Expected, PostHook, Script, with_environment};
 use yb_evaluate::{EvaluatorResult, GradeError, GradeOptions, GraderEnv, PATCH_FILE, Subject};
 use yb_model::log::YouBenchaLog;
 use yb_model::outcome::Outcome;
@@ -23,37 +22,40 @@ impl Runner {
         cache: &Path,
         attempt: &AttemptContext<'_>,
         trees: (&str, &str),
-        log: &YouBenchaLog,
+        log: &Arc<YouBenchaLog>,
         dirs: &AttemptDirs,
     ) -> Result<(Vec<EvaluatorResult>, Outcome), TrialError> {
         let (secrets, patch) = (self.secrets(case)?, dirs.artifacts.join(PATCH_FILE));
         let (store, (start, end)) = (attempt.store, trees);
         let (diff, _) = store.diff_and_patch(start, end, &patch, &secrets).await?;
-        let cancel = CancellationToken::new();
+        if log.outcome == Some(Outcome::Cancelled) {
+            // The trial is still to do: a verdict on half of it would waste time and judge calls.
+            return Ok((Vec::new(), Outcome::Cancelled));
+        }
+        let cancel = self.stop.interrupt().clone();
         let subject = Arc::new(Subject {
             store: store.clone(),
             start: start.to_owned(),
             end: end.to_owned(),
             expected: expected_tree(case, store, start, attempt.start.expected.as_ref()).await,
+            overlay: case.overlay.clone(),
             diff: Arc::new(diff),
-            log: Arc::new(log.clone()),
+            log: Arc::clone(log),
+            frames: log.output.frames.as_ref().map(|file| dirs.artifacts.join(file)),
             secrets: secrets.into(),
             prepare: case.prepare.clone().into(),
             may_change: case.may_change.clone().map(Into::into),
             artifacts: dirs.artifacts.clone(),
             scratch: dirs.scratch.clone(),
-            grader_env: self.grader_env(case, cache, self.hidden(case, attempt), cancel.clone())?,
+            grader_env: self.grader_env(case, cache, self.hidden(case, attempt), cancel)?,
             files: OnceCell::new(),
             trace: self.trace.clone(),
         });
-        let results = tokio::select! {
-            results = yb_evaluate::grade(&case.evaluators, &subject, self.grade_options()) => results?,
-            never = self.interrupted(&cancel) => match never {},
-        };
-        let outcome = match (self.stop.outcome(), yb_evaluate::outcome(&results)) {
+        let results = yb_evaluate::grade(&case.evaluators, &subject, self.grade_options()).await?;
+        let outcome = match yb_evaluate::outcome(&results) {
             // Interrupted grading has no verdict: the trial stays pending.
-            (Some(Outcome::Cancelled), Outcome::GraderError) => Outcome::Cancelled,
-            (_, outcome) => outcome,
+            Outcome::GraderError if self.stop.interrupt().is_cancelled() => Outcome::Cancelled,
+            outcome => outcome,
         };
         Ok((results, outcome))
     }
@@ -74,6 +76,27 @@ impl Runner {
         Ok(())
     }
 
+    /// Checks that the programs of hooks are installed, as far as their command lines tell.
+    pub(super) fn check_programs(&self, case: &Case) -> Result<(), TrialError> {
+        let before = case.pre_execution.iter().map(|script| ("pre_execution", script));
+        let prepare = case.prepare.iter().map(|script| ("prepare", script));
+        let after = case.post_evaluation.iter().filter_map(|hook| match hook {
+            PostHook::Script(script) => Some(("post_evaluation", script)),
+            _ => None,
+        });
+        let path = self.env.get("PATH").map_or("", String::as_str);
+        for (user, script) in before.chain(prepare).chain(after) {
+            if let Some(program) = yb_case::required_program(&script.command)
+                && script.env.iter().all(|(name, _)| name != "PATH")
+                && yb_supervise::find_program(program, path).is_none()
+            {
+                let user = format!("`{user}`");
+                return Err(TrialError::NoProgram { program: program.to_owned(), user });
+            }
+        }
+        Ok(())
+    }
+
     /// Prepares the start tree for grading, unless that was already done.
     pub(super) async fn prepare_grading(
         &self,
@@ -85,17 +108,28 @@ impl Runner {
         if case.prepare.is_empty() || !yb_evaluate::needs_tree(&case.evaluators) {
             return Ok(());
         }
+        self.prepare_tree(case, &case.prepare, cache, attempt, start).await.map(drop)
+    }
+
+    /// Runs commands of `prepare` on a tree, or finds the result in the cache, and returns its directory.
+    pub(super) async fn prepare_tree(
+        &self,
+        case: &Case,
+        commands: &[Script],
+        cache: &Path,
+        attempt: &AttemptContext<'_>,
+        start: &str,
+    ) -> Result<PathBuf, TrialError> {
         let grader_env =
             self.grader_env(case, cache, self.hidden(case, attempt), self.stop.token().clone())?;
         let preparation = yb_evaluate::Preparation {
             store: attempt.store,
             start,
-            commands: &case.prepare,
+            commands,
             secrets: &self.secrets(case)?,
             grader_env: &grader_env,
         };
-        yb_evaluate::prepare(&preparation).await?;
-        Ok(())
+        Ok(yb_evaluate::prepare(&preparation).await?.unwrap_or_default())
     }
 
     /// Returns the environment in which evaluators run code that the agent may have written.
@@ -117,6 +151,7 @@ impl Runner {
             cache: cache.to_owned(),
             cancel,
             pause: self.pause.clone(),
+            start_recorder: self.start_recorder.clone(),
         })
     }
 
@@ -151,16 +186,6 @@ impl Runner {
             concurrent: self.settings.max_concurrent_evaluators(),
             timeout: self.settings.timeouts().evaluators,
         }
-    }
-
-    /// Cancels grading when the user interrupts the run. An exhausted budget stops only agents: grading continues, because
-    /// the agent has already been paid for.
-    async fn interrupted(&self, cancel: &CancellationToken) -> Infallible {
-        self.stop.token().cancelled().await;
-        if self.stop.outcome() == Some(Outcome::Cancelled) {
-            cancel.cancel();
-        }
-        std::future::pending().await
     }
 }
 

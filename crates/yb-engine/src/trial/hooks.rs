@@ -10,7 +10,7 @@ use yb_supervise::{Command, Launch, OutputMode, Sandbox};
 
 use super::attempt_dirs::AttemptDirs;
 use super::{Runner, SandboxSpec, TrialError, webhook};
-use yb_agents::{Environment, Places, base_view, connect, limit};
+use yb_agents::{Environment, Places, ProcessRole, base_view, connect, limit};
 use yb_case::{Case, Database, PostHook, Script, TrialLimits, with_environment};
 use yb_model::results::Results;
 
@@ -20,6 +20,9 @@ const MAX_CAPTURE_BYTES: usize = 1 << 20;
 
 /// The artifact with the results of all hooks.
 pub(super) const HOOKS_FILE: &str = "hooks.json";
+
+/// The variable with the case's directory, which hooks can read.
+const CASE_DIR: &str = "YB_CASE_DIR";
 
 /// The directory in the artifacts that sandboxed hooks before the agent may write to. They run code of the repository,
 /// which must not change other artifacts.
@@ -67,7 +70,9 @@ pub(super) async fn run_before(
     let sandboxed = view.isolation.kind().is_some();
     let artifacts = if sandboxed { dirs.artifacts.join(HOOK_ARTIFACTS) } else { dirs.artifacts.clone() };
     let workspace = dirs.workspace.to_string_lossy().into_owned();
+    let case_dir = case_dir(case);
     let variables = [
+        (CASE_DIR, case_dir.to_string_lossy().into_owned()),
         ("WORKSPACE_DIR", workspace.clone()),
         ("REPO_DIR", workspace),
         ("ARTIFACTS_DIR", artifacts.to_string_lossy().into_owned()),
@@ -75,16 +80,36 @@ pub(super) async fn run_before(
         ("REPO_URL", case.start.to_string()),
         ("BRANCH", branch.to_owned()),
     ];
-    let sandbox = if sandboxed { Some(sandbox(hook, &artifacts, dirs, runner, view)?) } else { None };
-    let restrictions = HookRestrictions { sandbox, limits: Some((view.limits, dirs.hooks.clone())) };
+    let sandbox =
+        if sandboxed { Some(sandbox(hook, &artifacts, &case_dir, dirs, runner, view)?) } else { None };
+    let changes = view.overlay.as_ref().map_or(&dirs.workspace, |overlay| &overlay.upper);
+    let limits = Some((view.limits, [changes.clone(), dirs.hooks.clone()]));
+    let restrictions = HookRestrictions { sandbox, limits, env: literal_env(case) };
     let at = (dirs.workspace.as_path(), restrictions);
     run_script(hook, "pre_execution", &variables, at, runner, &runner.secrets(case)?).await
 }
 
-/// Returns the sandbox of a hook before the agent: that of the agent, and a writable directory of the artifacts.
+/// Returns the directory of the case.
+fn case_dir(case: &Case) -> PathBuf {
+    case.dir.canonicalize().unwrap_or_else(|_| case.dir.clone())
+}
+
+/// Returns the variables of case and variant that are written out. Those that are taken from the environment are often
+/// credentials of the agent; a hook, which runs code of the repository, names what it needs of them itself.
+fn literal_env(case: &Case) -> Vec<(String, String)> {
+    let written_out = case.env.iter().filter_map(|variable| {
+        let value = variable.value.as_ref().filter(|value| yb_case::environment_names(value).is_empty())?;
+        Some((variable.name.clone(), value.clone()))
+    });
+    written_out.collect()
+}
+
+/// Returns the sandbox of a hook before the agent: that of the agent, the case's directory, and a writable directory of the
+/// artifacts.
 fn sandbox(
     hook: &Script,
     artifacts: &Path,
+    case_dir: &Path,
     dirs: &AttemptDirs,
     runner: &Runner,
     view: &SandboxSpec,
@@ -94,8 +119,19 @@ fn sandbox(
     for (name, value) in &hook.env {
         env.insert(name.into(), expand(value, runner)?.into());
     }
-    let places = Places { workspace: &dirs.workspace, private: &dirs.hooks, hidden: &view.hidden };
-    let sandbox = base_view(places, &env).map_err(TrialError::io(&dirs.hooks))?.writable(artifacts);
+    // The agent must not see the case; its hooks may. Other runs stay hidden from both.
+    let mut hidden = view.hidden.clone();
+    hidden.retain(|path| {
+        path.canonicalize().ok().is_none_or(|path| {
+            path != case_dir && (dirs.workspace.starts_with(&path) || !path.starts_with(case_dir))
+        })
+    });
+    let places = Places { workspace: &dirs.workspace, private: &dirs.hooks, hidden: &hidden };
+    let sandbox = base_view(places, &env).map_err(TrialError::io(&dirs.hooks))?;
+    let mut sandbox = sandbox.read_only(case_dir).writable(artifacts);
+    if let Some(overlay) = &view.overlay {
+        sandbox = sandbox.overlay(overlay.clone());
+    }
     let sandbox = sandbox.kind(view.isolation.kind().unwrap_or_default());
     let sandbox = connect(sandbox, &view.network, None);
     Ok(HookSandbox { sandbox, private: dirs.hooks.clone() })
@@ -105,8 +141,10 @@ fn sandbox(
 #[derive(Default)]
 struct HookRestrictions {
     sandbox: Option<HookSandbox>,
-    /// Resource limits, with the directory that counts towards disk usage beside the workspace.
-    limits: Option<(TrialLimits, PathBuf)>,
+    /// Resource limits, with the directories that count towards disk usage.
+    limits: Option<(TrialLimits, [PathBuf; 2])>,
+    /// Variables of the case, which those of the hook override.
+    env: Vec<(String, String)>,
 }
 
 /// The sandbox of a hook, with the directory of its HOME and TMPDIR.
@@ -126,6 +164,7 @@ pub(super) async fn run_after(
     match hook {
         PostHook::Script(hook) => {
             let variables = [
+                (CASE_DIR, case_dir(case).to_string_lossy().into_owned()),
                 ("RESULTS_PATH", dirs.artifacts.join(super::RESULTS_FILE).to_string_lossy().into_owned()),
                 ("ARTIFACTS_DIR", dirs.artifacts.to_string_lossy().into_owned()),
                 ("WORKSPACE_DIR", dirs.workspace.to_string_lossy().into_owned()),
@@ -181,7 +220,6 @@ async fn run_script(
         let arg = variables.iter().fold(expand(arg, runner)?, replace);
         line.push_str(&format!(" '{}'", arg.replace('\'', "'\\''")));
     }
-    let workspace = directory.to_owned();
     let directory: PathBuf =
         hook.working_dir.as_ref().map_or_else(|| directory.to_owned(), |dir| directory.join(dir));
     let mut command = Command::new("sh")
@@ -192,14 +230,15 @@ async fn run_script(
         .deadline(hook.timeout)
         .cancel_on(runner.stop.token().clone())
         .pause_on(runner.pause.clone())
+        .envs(restrictions.env.iter().map(|(name, value)| (name, value)))
         .envs(variables.iter().map(|(name, value)| (name, value)));
     for name in ["HOME", "USER"] {
         if let Some(value) = runner.env.get(name) {
             command = command.env(name, value);
         }
     }
-    if let Some((limits, private)) = &restrictions.limits {
-        command = limit(command, limits, [&workspace, private], None);
+    if let Some((limits, [changes, private])) = &restrictions.limits {
+        command = limit(command, limits, [changes, private], None);
     }
     if let Some(HookSandbox { sandbox, private }) = restrictions.sandbox {
         command =
@@ -213,6 +252,9 @@ async fn run_script(
     }
     if let Some(shim) = &runner.shim {
         command = command.shim(shim);
+    }
+    if let Some(recorder) = &runner.start_recorder {
+        command = recorder.attach(ProcessRole::Hook, command);
     }
     let report = command.run().await;
     let said =

@@ -55,6 +55,16 @@ impl Runner {
         Ok(IsolationPlan { used, network, limits: settings.limits(), warnings })
     }
 
+    /// Returns the warnings about the isolation of a case on this machine.
+    pub(crate) fn isolation_warnings(&self, case: &Case) -> Vec<String> {
+        self.level(case).map(|level| level.warnings).unwrap_or_default()
+    }
+
+    /// Returns the level of isolation that a case gets on this machine.
+    pub(crate) fn isolation_level(&self, case: &Case) -> Result<String, TrialError> {
+        Ok(self.level(case)?.used.to_string())
+    }
+
     /// Returns the paths that are hidden from all processes before grading: other trials, the caches with later commits,
     /// the case, and the repository that it starts from.
     pub(super) fn hidden(&self, case: &Case, attempt: &AttemptContext<'_>) -> Vec<PathBuf> {

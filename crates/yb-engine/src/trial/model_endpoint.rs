@@ -7,7 +7,7 @@ use std::time::Duration;
 use yb_tape::{
     ApiCredentials, Divergence, Fork, ForkTarget, MockServer, MockServerOptions, ObservedUsage,
     ObservingProxy, ParseReplayFaultError, RecordingOptions, RecordingProxy, ReplayFault, ReplayMode,
-    ReplayOptions, ReplayServer, ReplaySpeed, Script, Secrets, Tape, Upstream, Vars,
+    ReplayOptions, ReplayServer, ReplaySpeed, RequestTexts, Script, Secrets, Tape, Upstream, Vars,
 };
 
 use super::attempt_dirs::AttemptDirs;
@@ -86,7 +86,7 @@ impl Runner {
     }
 
     /// Returns the spec of the case's agent; `None` for a directory graded by `yb eval`.
-    pub(super) fn agent_spec(&self, case: &Case) -> Option<&'static AgentSpec> {
+    pub(crate) fn agent_spec(&self, case: &Case) -> Option<&'static AgentSpec> {
         self.extensions.adapters.get(&case.agent.kind).map(|adapter| adapter.spec())
     }
 
@@ -327,6 +327,19 @@ impl ModelServers {
         self.unobserved
     }
 
+    /// Looks for texts in the model requests of the agent.
+    pub(super) fn watch_texts(&self, texts: &RequestTexts) {
+        if let Some(observer) = &self.observer {
+            observer.watch_texts(texts.clone());
+        } else if let Some((recorder, _)) = &self.recorder {
+            recorder.watch_texts(texts.clone());
+        } else if let Some(replayer) = &self.replayer {
+            replayer.watch_texts(texts.clone());
+        } else if let Some(script) = &self.script {
+            script.watch_texts(texts.clone());
+        }
+    }
+
     /// Whether a server stands between the agent and its model.
     pub(super) fn is_observed(&self) -> bool {
         self.observer.is_some() || self.base_url().is_some()
@@ -497,8 +510,8 @@ fn diverged(executed: &mut ExecutionResult, divergence: &Divergence) {
 }
 
 /// Returns the directories that a tape refers to by name, so that it can be replayed elsewhere.
-fn places(place: &AttemptDirs) -> [(&'static str, &Path); 2] {
-    [("workspace", &place.workspace), ("private", &place.private)]
+fn places(place: &AttemptDirs) -> [(&'static str, &Path); 3] {
+    [("workspace", &place.workspace), ("private", &place.private), ("add-ons", &place.add_ons)]
 }
 
 fn script_of(case: &Case) -> Option<&Path> {

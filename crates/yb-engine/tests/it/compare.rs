@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 use yb_engine::baseline::RecordedRun;
-use yb_engine::compare::{CompareOptions, Metric, compare};
+use yb_engine::compare::{CompareOptions, Metric, VariantSummary, compare};
 use yb_engine::gates::{GateOverride, GateStatus, Gates};
 use yb_engine::run::RunResults;
-use yb_stats::{Decision, Estimand};
+use yb_stats::{Answer, Decision, Estimand};
 
 /// Returns the results of a run with these outcomes by case. `usd` is the cost of a trial.
 fn run(cases: &[(&str, &[&str])], usd: f64) -> RunResults {
@@ -156,4 +156,122 @@ fn committed_schemas_match_the_types() {
         let committed = std::fs::read_to_string(committed).unwrap_or_default();
         assert!(committed == schema, "the schema drifted; hint: run this test with `YB_UPDATE_SCHEMAS=1`");
     }
+}
+
+/// Returns the results of one case with these passes of ten trials by variant, with a design of these levels.
+fn designed(variants: &[(&str, usize, f64)], design: &Value) -> RunResults {
+    let trials: Vec<Value> = variants
+        .iter()
+        .flat_map(|(variant, passed, usd)| {
+            (0..10).map(move |at| {
+                let outcome = if at < *passed { "passed" } else { "failed" };
+                let attempt = json!({ "trial": "x", "attempt": 1, "outcome": outcome, "then": "done", "started_at": "",
+                    "duration_ms": 1000 + at, "spend": { "agent_usd": usd + at as f64 / 1000.0 }, "tokens": 10 });
+                json!({ "id": "x", "trial": format!("one--{variant}--{at}"), "case": "one", "variant": variant,
+                    "repeat": at + 1, "outcome": outcome, "attempts": [attempt] })
+            })
+        })
+        .collect();
+    let mut results = json!({ "version": "1.0.0", "run": "run", "name": "n", "started_at": null, "last_at": null,
+        "finished": true, "planned": trials.len(), "done": trials.len(), "outcomes": {}, "spend": {}, "unpriced": 0,
+        "trials": trials });
+    if !design.is_null() {
+        results["design"] = design.clone();
+    }
+    serde_json::from_value(results).unwrap()
+}
+
+#[test]
+fn comparison_names_the_winner() {
+    let before = recorded(&run(&[("one", &some("passed", 50, &["failed"; 50]))], 0.1));
+    let after = recorded(&run(&[("one", &some("passed", 82, &["failed"; 18]))], 0.1));
+    let options = CompareOptions::default();
+    let better = compare(&before, &after, &options).unwrap();
+    assert_eq!((better.decision, better.answer), (Decision::Ok, Answer::Better));
+    let sentence = "better: `run` passes more often than `run`: 50.0% → 82.0%, +32.0 pp (95% bounds ";
+    assert!(better.answer_reason.starts_with(sentence), "{}", better.answer_reason);
+    assert!(better.answer_reason.ends_with("p < 0.001)"), "{}", better.answer_reason);
+    let worse = compare(&after, &before, &options).unwrap();
+    assert_eq!((worse.decision, worse.answer), (Decision::Regressed, Answer::Worse));
+    let same = compare(&before, &before, &options).unwrap();
+    assert_eq!((same.decision, same.answer), (Decision::Inconclusive, Answer::CannotTell));
+    // Trials that could not be graded may be the difference.
+    let unsure = recorded(&run(&[("one", &some("passed", 52, &["grader_error"; 48]))], 0.1));
+    assert_eq!(compare(&before, &unsure, &options).unwrap().answer, Answer::CannotTell);
+    let all = recorded(&run(&[("one", &some("passed", 100, &[]))], 0.1));
+    let none = compare(&all, &all, &options).unwrap();
+    assert_eq!(none.answer, Answer::NoDifference);
+    assert!(none.answer_reason.starts_with("no difference beyond 5 pp between"), "{}", none.answer_reason);
+}
+
+#[test]
+fn variants_of_a_run_have_totals_and_a_winner() {
+    let two = VariantSummary::of(&designed(&[("plain", 1, 0.1), ("rules", 9, 0.2)], &Value::Null)).unwrap();
+    assert_eq!(two.totals[1].pass_rate, Some(0.9));
+    assert!(two.totals[1].interval.unwrap().lower > 0.5);
+    assert!(
+        two.answers[0].starts_with("better: `rules` passes more often than `plain`: 10.0% → 90.0%"),
+        "{two:?}"
+    );
+    let many = [("a", 1, 0.1), ("b", 9, 0.1), ("c", 10, 0.1), ("d", 0, 0.1)];
+    let many = VariantSummary::of(&designed(&many, &Value::Null)).unwrap();
+    let expected = "`c` has the highest pass rate: better than `a`, `d`; cannot tell from `b` (error rate 5% for all pairs together)";
+    assert_eq!(many.answers, [expected]);
+    assert_eq!(VariantSummary::of(&designed(&[("only", 1, 0.1)], &Value::Null)), None);
+}
+
+/// Two factors: the first has an effect on the pass rate, the second on the cost.
+#[test]
+fn effects_of_factors_are_told_apart() {
+    let design = json!({ "factors": [{ "name": "rules", "levels": ["none", "strict"] }, { "name": "model", "levels": ["small", "large"] }],
+        "variants": { "none_small": ["none", "small"], "none_large": ["none", "large"],
+            "strict_small": ["strict", "small"], "strict_large": ["strict", "large"] } });
+    let variants =
+        [("none_small", 2, 0.1), ("none_large", 3, 0.3), ("strict_small", 9, 0.1), ("strict_large", 9, 0.3)];
+    let found = VariantSummary::of(&designed(&variants, &design)).unwrap();
+    let effect = |factor: &str, metric: Option<Metric>| {
+        found.effects.iter().find(|one| one.factor == factor && one.metric == metric).unwrap()
+    };
+    let rules = effect("rules", None);
+    assert!((rules.estimate - 0.65).abs() < 1e-9);
+    assert_eq!(rules.answer, Some(Answer::Better));
+    assert_eq!(effect("model", None).answer, Some(Answer::CannotTell));
+    let cost = effect("model", Some(Metric::CostUsd));
+    assert!((cost.estimate - 0.2).abs() < 1e-9 && cost.p_holm.unwrap() < 0.001);
+    assert!(effect("rules", Some(Metric::CostUsd)).p_holm.unwrap() > 0.5);
+    assert!(rules.p_holm.unwrap() >= rules.p_value.unwrap());
+    assert_eq!(found.answers[0], "design: all 4 combinations of 2 factors");
+    assert!(
+        found.answers[1].starts_with(
+            "rules: better: `strict` passes more often than `none`: 25.0% → 90.0%, +65.0 pp (95% bounds "
+        ),
+        "{found:?}"
+    );
+    assert!(
+        found.answers[2].starts_with("model: cannot tell whether `large` is better than `small`"),
+        "{found:?}"
+    );
+
+    let missing = VariantSummary::of(&designed(&variants[..3], &design)).unwrap();
+    assert_eq!(missing.answers, ["effects need all 4 combinations of the design; this run has 3"]);
+}
+
+#[test]
+fn effects_of_a_fraction_are_pooled_over_the_other_factors() {
+    let levels = |name: &str| json!({ "name": name, "levels": ["off", "on"] });
+    let design = json!({ "factors": [levels("a"), levels("b"), levels("c")], "resolution": 3, "generators": ["C=AB"],
+        "variants": { "1": ["off", "off", "on"], "2": ["off", "on", "off"], "3": ["on", "off", "off"], "4": ["on", "on", "on"] } });
+    let variants = [("1", 2, 0.1), ("2", 3, 0.1), ("3", 9, 0.1), ("4", 10, 0.1)];
+    let found = VariantSummary::of(&designed(&variants, &design)).unwrap();
+    let rates: Vec<(f64, Option<Answer>)> = found
+        .effects
+        .iter()
+        .filter(|one| one.metric.is_none())
+        .map(|one| (one.estimate, one.answer))
+        .collect();
+    assert_eq!(rates.len(), 3);
+    assert!((rates[0].0 - 0.7).abs() < 1e-9 && rates[0].1 == Some(Answer::Better), "{rates:?}");
+    assert!((rates[1].0 - 0.1).abs() < 1e-9 && rates[1].1 == Some(Answer::CannotTell), "{rates:?}");
+    let expected = "design: 4 of 8 combinations of 3 factors, resolution 3 (C=AB): main effects are confounded with interactions of 2 and more factors";
+    assert_eq!(found.answers[0], expected);
 }

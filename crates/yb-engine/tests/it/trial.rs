@@ -10,7 +10,7 @@ use yb_case::config::Settings;
 use yb_engine::Extensions;
 use yb_engine::run::RunDir;
 use yb_engine::trial::{
-    AttemptContext, FinishedAttempt, Runner, SharedStartTree, StopHandle, TrialError, TrialStep,
+    AttemptContext, FinishedAttempt, Runner, SharedStartTree, StopCause, StopHandle, TrialError, TrialStep,
 };
 use yb_model::outcome::Outcome;
 use yb_repo::HostPolicy;
@@ -126,7 +126,7 @@ async fn trial_reports_steps_in_order_and_writes_artifacts() {
     assert_eq!(finished.outcome, Outcome::Passed);
     let names: Vec<&str> =
         world.steps.iter().filter_map(|step| step.split([' ', '{']).find(|word| !word.is_empty())).collect();
-    assert_eq!(names, ["Prepared", "Hook", "Acting", "Captured"]);
+    assert_eq!(names, ["Prepared", "Hook", "StartRecorded", "Acting", "Captured"]);
     for file in ["youbencha-log.json", "results.json", "git-diff.patch", "hooks.json"] {
         assert!(finished.folder.join(file).is_file(), "{file}");
     }
@@ -264,9 +264,68 @@ async fn unwritable_workspace_directory_is_reported() {
 #[tokio::test]
 async fn trial_cancelled_at_start_has_no_result() {
     let mut world = World::new();
-    world.runner.stop.stop_with(Outcome::Cancelled);
+    world.runner.stop.stop(StopCause::Interrupted);
     let error = world.run(&case("true", "")).await.unwrap_err();
     assert!(error.is_cancelled() && !error.is_configuration(), "{error:?}");
+}
+
+/// In a large repository, unchanged files are not read; an agent that sets the times of a file back does not hide its change.
+#[tokio::test]
+async fn changes_in_a_large_repository_are_captured_whatever_their_times() {
+    let mut world = World::new();
+    let repo = Repo::init(world.path("repo"));
+    for number in 0..1000 {
+        repo.write(format!("d{}/f{number}", number % 10), format!("file {number:04}\n"));
+    }
+    repo.commit("large");
+    let command = "touch -r d1/f1 $TMPDIR/times && echo FILE 0001 > d1/f1 && touch -r $TMPDIR/times d1/f1 \
+        && rm -r d2/f2 && mkdir new && mv d3/f3 new/f3 && chmod +x d4/f4 && rm -rf .git";
+    for hook in ["", "pre_execution: [{ name: script, config: { command: echo hook > d5/f5 } }]"] {
+        let finished = world.run(&case(command, hook)).await.unwrap();
+        let patch = std::fs::read_to_string(finished.folder.join("git-diff.patch")).unwrap();
+        let changed: Vec<&str> =
+            patch.lines().filter_map(|line| line.strip_prefix("diff --git a/")?.split(' ').next()).collect();
+        assert_eq!(changed, ["d1/f1", "d2/f2", "d4/f4", "d3/f3"], "{patch}");
+        assert_eq!(finished.warnings, Vec::<String>::new());
+    }
+}
+
+/// The same agent in an overlay and in a copy, which tries to make the host misread the overlay.
+#[tokio::test]
+async fn overlay_gives_the_same_result_as_a_copy() {
+    let agent = "echo more >> d1/f1; rm d2/f2; mknod d5/f5 c 0 0; rm -r d3; mkdir d3; echo n > d3/n; chmod 755 d4/f4; \
+        mv d6/f6 d6/moved; rm -rf .git; mkdir -p d7/.git; echo log > x.log; umount . ; true";
+    let mut trees = Vec::new();
+    for keep in [None, Some(true), Some(false)] {
+        let mut world = World::new();
+        let repo = Repo::init(world.path("repo"));
+        for number in 0..1200 {
+            repo.write(format!("d{}/f{number}", number % 20), format!("file {number}\n"));
+        }
+        repo.write(".gitignore", "*.log\n").commit("many files");
+        if let Some(keep) = keep {
+            world.runner.settings = world.runner.settings.clone().with_argument("keep_workspace", keep);
+        }
+        let text =
+            case(agent, "isolation: bubblewrap\n").replace("max_files_changed: 1", "max_files_changed: 99");
+        let finished = world.run(&text).await.unwrap();
+        assert_eq!(finished.outcome, Outcome::Passed, "{:?}", finished.warnings);
+        trees.push((finished.trees.clone(), finished.warnings.clone()));
+        let attempt = finished.folder.parent().unwrap();
+        let (workspace, layer) =
+            (attempt.join("src-modified"), attempt.join(yb_engine::trial::WORKSPACE_LAYER));
+        // A workspace that is not asked for is kept as its changed files.
+        assert_eq!(workspace.exists(), keep == Some(true));
+        assert_eq!(yb_repo::changed_files(&layer).is_some(), keep.is_none());
+        assert!(!layer.join(yb_repo::WORK_DIR).exists());
+        if keep.is_none() {
+            yb_repo::materialize(&layer, &workspace).unwrap();
+            assert!(workspace.join("d3/n").exists() && workspace.join("d8/f8").exists());
+            assert!(!workspace.join("d2/f2").exists() && !workspace.join(".git").exists());
+        }
+    }
+    assert_eq!(trees[0], trees[1]);
+    assert_eq!(trees[0], trees[2]);
 }
 
 #[tokio::test]
@@ -287,7 +346,7 @@ async fn silent() -> (std::net::SocketAddr, tokio::task::JoinHandle<String>, Sto
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut bytes = vec![0; 1024];
         let count = stream.read(&mut bytes).await.unwrap();
-        came.stop_with(Outcome::Cancelled);
+        came.stop(StopCause::Interrupted);
         let mut rest = Vec::new();
         // Returns when the client closes the connection.
         drop(stream.read_to_end(&mut rest).await);

@@ -65,7 +65,7 @@ async fn trial_traces_agent_and_evaluators_and_passes_the_parent() {
             format!("{node} begins"),
             format!("{node} Success None"),
             "trial/git-diff begins".to_owned(),
-            "trial/git-diff Failed ✗ 3 files changed (+1/-1 lines) | Violations: files_changed (3) exceeds max_files_changed (1)".to_owned(),
+            "trial/git-diff Failed ✗ 3 files changed (+1/-1 lines): `greet.sh`, `two`, `[REDACTED:DEPLOY_TOKEN]` | Violations: files_changed (3) exceeds max_files_changed (1)".to_owned(),
         ]
     );
     let left = ran.run.attempt("greeting", 1).join("src-modified/greet.sh");

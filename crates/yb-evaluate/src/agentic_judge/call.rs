@@ -12,7 +12,7 @@ use crate::{EvaluatorContext, FOLDER, GradeError, GraderEnv, PreflightError, Sub
 use yb_agents::trace::{self, AgentBegins, End};
 use yb_agents::{
     Adapter, AdapterError, AgentConfig, AvailabilityStatus, ExecutionContext, ExecutionResult, Host, Intent,
-    agent_host, secrets_of, without_secrets,
+    ProcessRole, agent_host, secrets_of, without_secrets,
 };
 use yb_model::log::{ExecutionStatus, FILE_NAME, ToolCallRecord, UsageSource};
 use yb_model::nonce;
@@ -108,6 +108,7 @@ async fn try_run(
     execution.hidden.clone_from(&env.hidden);
     execution.cancellation = env.cancel.clone();
     execution.pause = env.pause.clone();
+    execution.start_recorder = env.start_recorder.clone().map(|recorder| (ProcessRole::Judge, recorder));
     let result = adapter.execute(&execution).await.map_err(failed)?;
     let log = adapter.normalize_log(&result, &execution);
     if let Some(trace) = &trace {
@@ -134,27 +135,40 @@ async fn try_run(
 }
 
 /// Describes a call that the judge's own agent refused: a tool that it does not have or may not use. A judge without its tools
-/// scores what it has not seen. Other failures, such as a file that does not exist, are caused by the judged files.
+/// scores what it has not seen. Other failures, such as a file that does not exist or has no read permission, are caused by the
+/// judged files.
 fn refused_tool(calls: &[ToolCallRecord]) -> Option<String> {
     let refused = calls.iter().filter(|call| call.is_error == Some(true)).find_map(|call| {
         let reason = call.result.as_deref().unwrap_or_default();
-        let lower = reason.to_lowercase();
-        REFUSALS.iter().any(|phrase| lower.contains(phrase)).then_some((call, reason))
+        is_refusal(reason).then_some((call, reason))
     });
     refused.map(|(call, reason)| format!("the judge could not use its tool `{}`: {reason}", call.name))
 }
 
-/// What the agents answer to a call of a tool that is not available or not permitted.
-const REFUSALS: [&str; 8] = [
-    "no such tool",
-    "tool not found",
-    "unknown tool",
-    "unavailable tool",
-    "does not exist. available tools",
-    "permission to use",
-    "permission denied",
-    "not allowed to use",
-];
+/// Whether a result is the answer of an agent to a call of a tool that is not available or not permitted. Measured with each CLI; Codex
+/// reports no refused calls.
+fn is_refusal(result: &str) -> bool {
+    let text = result.trim();
+    let is_unknown = |quote: char, end: &str| {
+        let name = text.strip_prefix("Tool ").and_then(|rest| rest.strip_prefix(quote)?.split_once(quote));
+        name.is_some_and(|(_, rest)| rest.starts_with(end))
+    };
+    const BEGINNINGS: [&str; 6] = [
+        // Claude Code
+        "<tool_use_error>Error: No such tool available: ",
+        "Error: No such tool available: ",
+        "Permission to use ",
+        // Copilot
+        "Permission denied because no interactive user response was available",
+        // opencode
+        "Model tried to call unavailable tool ",
+        "The user has specified a rule which prevents you from using this specific tool call",
+    ];
+    BEGINNINGS.iter().any(|beginning| text.starts_with(beginning))
+        // Copilot, and the Gemini CLI
+        || is_unknown('\'', " does not exist.")
+        || is_unknown('"', " not found.")
+}
 
 /// Reads the response from the result of a judge.
 fn read_response(
@@ -262,6 +276,8 @@ mod tests {
             result: Some(result.to_owned()),
             result_bytes: None,
             is_error: Some(is_error),
+            started_at: None,
+            completed_at: None,
             parent_tool_call_id: None,
         }
     }
@@ -276,5 +292,21 @@ mod tests {
         );
         assert_eq!(refused_tool(&[call("File does not exist.", true)]), None);
         assert_eq!(refused_tool(&[call("the text says: no such tool", false)]), None);
+        for measured in [
+            "<tool_use_error>Error: No such tool available: Bash. Bash is disabled for this session.</tool_use_error>",
+            "Permission to use Read has been denied because Claude Code is running in don't ask mode.",
+            "Tool 'bash' does not exist.",
+            "Permission denied because no interactive user response was available. Retry.",
+            "Tool \"write_file\" not found. Did you mean one of: \"read_file\", \"glob\"?",
+            "Model tried to call unavailable tool 'invalid'. Available tools: glob, grep, read.",
+        ] {
+            assert!(refused_tool(&[call(measured, true)]).is_some(), "{measured}");
+        }
+        // The judged agent can make files unreadable.
+        for caused in
+            ["EACCES: permission denied, open 'a'", "cat: a: Permission denied", "Tool \"x\" said no"]
+        {
+            assert_eq!(refused_tool(&[call(caused, true)]), None, "{caused}");
+        }
     }
 }

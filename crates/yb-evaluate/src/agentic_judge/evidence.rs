@@ -115,7 +115,10 @@ fn quote(text: &str, out: &mut String) {
 /// Renders a conversation as lines.
 fn transcript_text(log: &YouBenchaLog) -> String {
     let mut out = String::new();
-    for message in &log.messages {
+    for (at, message) in log.messages.iter().enumerate() {
+        if let Some(omitted) = log.omitted.as_ref().filter(|omitted| omitted.messages_before == at as u64) {
+            let _ = writeln!(out, "[{} messages omitted]", omitted.messages);
+        }
         let role = match message.role {
             Role::System => "system",
             Role::User => "user",

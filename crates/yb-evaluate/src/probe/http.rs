@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::Value;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::sleep;
 use yb_net::http::{HttpConnection, HttpConnector, HttpUrl, read_body};
 use yb_net::policy::HostPolicy;
 
@@ -103,10 +103,11 @@ pub(super) async fn probe(
     let stop = subject.grader_env.cancel.child_token();
     let command = command.env(PORT, port.to_string()).cancel_on(stop.clone());
     let mut running = Box::pin(command.run());
-    let deadline = Instant::now() + program.timeout;
+    // A suspended server can't answer.
+    let expiry = subject.grader_env.pause.sleep(program.timeout);
     tokio::select! {
         report = &mut running => Ok(vec![ended(&program.output(report, on_host)?.exit)]),
-        found = send_all(requests, port, deadline) => {
+        found = send_all(requests, port, expiry) => {
             stop.cancel();
             running.await;
             found
@@ -131,14 +132,22 @@ fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
-async fn send_all(requests: &[Request], port: u16, deadline: Instant) -> Result<Vec<Mismatch>, GradeError> {
+async fn send_all(
+    requests: &[Request],
+    port: u16,
+    expiry: impl Future<Output = ()>,
+) -> Result<Vec<Mismatch>, GradeError> {
+    tokio::pin!(expiry);
     let mut found = Vec::new();
     for request in requests {
         let what = format!("{} {}", request.method, request.path);
-        let answer = timeout_at(deadline, request.send(port)).await;
+        let answer = tokio::select! {
+            answer = request.send(port) => Some(answer),
+            () = &mut expiry => None,
+        };
         let (status, body) = match answer {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => {
+            Some(Ok(answer)) => answer,
+            Some(Err(error)) => {
                 found.push(Mismatch {
                     what,
                     expected: "a response".to_owned(),
@@ -146,7 +155,7 @@ async fn send_all(requests: &[Request], port: u16, deadline: Instant) -> Result<
                 });
                 continue;
             }
-            Err(_) => {
+            None => {
                 found.push(Mismatch {
                     what,
                     expected: "a response".to_owned(),

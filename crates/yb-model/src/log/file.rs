@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::YouBenchaLog;
-use crate::atomic_file::{Durability, write_atomic};
+use crate::atomic_file::{Durability, write_atomic_with};
 
 /// The name of the file in the artifacts of an execution.
 pub const FILE_NAME: &str = "youbencha-log.json";
@@ -46,6 +46,12 @@ pub enum LogFileError {
     },
 }
 
+/// The version of a log, whatever else it has.
+#[derive(serde::Deserialize)]
+struct VersionField {
+    schema_version: Option<serde_json::Value>,
+}
+
 impl YouBenchaLog {
     /// Parses the content of a file; the path is for messages.
     ///
@@ -53,12 +59,13 @@ impl YouBenchaLog {
     /// When the content is not a log, or has another major version.
     pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, LogFileError> {
         let malformed = |source| LogFileError::Malformed { path: path.to_owned(), source };
-        let value: serde_json::Value = serde_json::from_slice(bytes).map_err(malformed)?;
         // Check the version first: another version may have other fields.
-        if let Some(version) = value["schema_version"].as_str().filter(|version| !version.starts_with("1.")) {
+        let VersionField { schema_version } = serde_json::from_slice(bytes).map_err(malformed)?;
+        let version = schema_version.as_ref().and_then(serde_json::Value::as_str);
+        if let Some(version) = version.filter(|version| !version.starts_with("1.")) {
             return Err(LogFileError::TooNew { path: path.to_owned(), version: version.to_owned() });
         }
-        serde_json::from_value(value).map_err(malformed)
+        serde_json::from_slice(bytes).map_err(malformed)
     }
 
     /// Writes the file into the artifacts directory atomically, and returns its path.
@@ -67,9 +74,9 @@ impl YouBenchaLog {
     /// When the file can't be written.
     pub fn write(&self, artifacts: &Path) -> Result<PathBuf, LogFileError> {
         let path = artifacts.join(FILE_NAME);
-        let written = serde_json::to_vec_pretty(self).map_err(io::Error::from).and_then(|mut text| {
-            text.push(b'\n');
-            write_atomic(&path, &text, Durability::Unsynced)
+        let written = write_atomic_with(&path, Durability::Unsynced, |file| {
+            serde_json::to_writer_pretty(&mut *file, self)?;
+            file.write_all(b"\n")
         });
         written.map_err(|source| LogFileError::Write { path: path.clone(), source })?;
         Ok(path)

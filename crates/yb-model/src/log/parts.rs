@@ -70,7 +70,7 @@ pub struct Execution {
     pub completed_at: String,
     /// The time between the two in milliseconds, without pauses.
     pub duration_ms: u64,
-    /// The exit code; -1 after a timeout, 128 + n after signal n.
+    /// The exit code; -1 after a timeout, 128 + n after signal n, 1 if the agent reported a failure and exited with 0.
     pub exit_code: i32,
     /// How it ended.
     pub status: ExecutionStatus,
@@ -142,9 +142,9 @@ pub enum StdinContent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecutionStatus {
-    /// The agent exited with code 0.
+    /// The agent exited with code 0 and reported no failure.
     Success,
-    /// The agent exited with another code or was killed.
+    /// The agent reported a failure, exited with another code, or was killed.
     Failed,
     /// The agent exceeded its time limit.
     Timeout,
@@ -171,6 +171,9 @@ pub struct LogMessage {
     pub role: Role,
     /// The text, without terminal escape sequences.
     pub content: String,
+    /// The thinking before the text, if the agent reports it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub thinking: String,
     /// The agent's timestamp, or when the message was read if it has none, ISO 8601.
     pub timestamp: String,
     /// The tool calls in the message.
@@ -224,6 +227,12 @@ pub struct ToolCallRecord {
     /// Whether the call failed or was denied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_error: Option<bool>,
+    /// When the call was made, ISO 8601: the agent's timestamp, or when its message was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
+    /// When its result arrived, ISO 8601; absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<String>,
     /// The tool call that started the subagent which made this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_tool_call_id: Option<String>,
@@ -254,6 +263,10 @@ pub struct Usage {
     pub estimated_cost_usd: Option<f64>,
     /// The source of the numbers.
     pub source: UsageSource,
+    /// The source of the cost: `metered` if it was computed from tokens and a price table. Absent without a cost, and in logs of
+    /// older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_source: Option<UsageSource>,
     /// Usage by model; empty if the agent does not report it.
     pub by_model: BTreeMap<String, ModelUsage>,
 }
@@ -273,6 +286,7 @@ impl Usage {
             cost_usd: None,
             estimated_cost_usd: None,
             source: UsageSource::Unreported,
+            cost_source: None,
             by_model: BTreeMap::new(),
         }
     }
@@ -307,8 +321,7 @@ pub enum UsageSource {
     Observed,
     /// The agent's own report.
     SelfReported,
-    /// Computed from the agent's messages and a price table, because the agent was stopped before it could report: a
-    /// lower bound.
+    /// Computed from the agent's messages or token counts and a price table, because the agent did not report it: a lower bound.
     Metered,
     /// Unknown: all numbers are 0.
     Unreported,
@@ -358,4 +371,22 @@ pub struct OutputFiles {
     pub frames: Option<String>,
     /// Whether the output exceeded the limit of what is kept in memory.
     pub truncated: bool,
+}
+
+/// The messages and tool calls that a log leaves out: those between the first and the last ones. The file of frames has them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Omitted {
+    /// The number of omitted messages.
+    pub messages: u64,
+    /// How many of `messages` come before them.
+    pub messages_before: u64,
+    /// The number of omitted tool calls.
+    pub tool_calls: u64,
+    /// How many of `tool_calls` come before them.
+    pub tool_calls_before: u64,
+    /// The number of failed tool calls, omitted or not.
+    pub failed_tool_calls: u64,
+    /// The number of lines of the output that were too long to be read.
+    #[serde(default)]
+    pub skipped_lines: u64,
 }

@@ -16,7 +16,7 @@ use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
 use tokio::sync::mpsc;
 
 /// The maximum size of queued items. The number of items alone would not bound memory, because content can be large.
-const MAX_QUEUE_BYTES: usize = 64 * 1024 * 1024;
+const MAX_QUEUE_BYTES: usize = 16 * 1024 * 1024;
 
 /// An item to export.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use opentelemetry::{Context, KeyValue};
 use yb_claude::Tokens;
 use yb_claude::frame::{ApiMessage, Usage};
 
-use super::{MAIN, ModelCall, SpanFailure, SpanTree, specific};
+use super::{MAIN, ModelCall, SpanFailure, SpanTree, bounds, specific};
 use crate::names::common;
 
 /// The maximum number of calls that wait for their output tokens.
@@ -118,7 +118,8 @@ impl UsageLedger {
 impl SpanTree {
     /// Adds the reported usage of a model since the last report.
     pub(crate) fn add_reported_usage(&mut self, model: &str, tokens: &Tokens, usd: Option<f64>) {
-        let sum = self.ledger.reported.entry(plain(model).to_owned()).or_default();
+        let name = bounded_name(&self.ledger.reported, plain(model));
+        let sum = self.ledger.reported.entry(name).or_default();
         sum.add(tokens, usd.unwrap_or_default());
     }
 
@@ -199,19 +200,26 @@ impl SpanTree {
         let Some(state) = self.conversations.get_mut(conversation) else { return };
         let started = state.request_started_at.take().unwrap_or(state.last_input_at);
         let input_messages = std::mem::take(&mut state.input_messages);
+        let content_size = std::mem::take(&mut state.input_size);
         let mut call = ModelCall::new("", input_messages, started, state.ended_at.unwrap_or(at).max(started));
+        call.content_size = content_size;
         call.model = model;
         call.usage = Some(usage.clone());
         call.output = Some(usage.output_tokens);
         let (agent, conversation) = (state.agent.clone(), conversation.to_owned());
         self.ledger.waiting.push(EndedCall { conversation, agent, call, failure: None });
+        if self.ledger.waiting.len() > MAX_WAITING {
+            let oldest = self.ledger.waiting.remove(0);
+            self.emit_call(oldest);
+        }
     }
 
     /// Counts a call that has a span, and returns its cost if a price is known.
     pub(super) fn count_call(&mut self, call: &ModelCall) -> Option<f64> {
         let (usage, model) = (call.final_usage()?, call.model.as_deref()?);
         let usd = self.settings.price.map(|price| price(model, &usage));
-        let sum = self.ledger.recorded.entry(plain(model).to_owned()).or_default();
+        let name = bounded_name(&self.ledger.recorded, plain(model));
+        let sum = self.ledger.recorded.entry(name).or_default();
         sum.add(&Tokens::from(&usage), usd.unwrap_or_default());
         usd.filter(|_| call.output.is_some())
     }
@@ -246,6 +254,12 @@ impl SpanTree {
         let span = self.start_span(name, SpanKind::Client, attributes, &main.agent, at);
         self.end_span(&span, None, false, at);
     }
+}
+
+/// Returns the key of a model in a map of limited size.
+fn bounded_name(known: &BTreeMap<String, ModelSum>, model: &str) -> String {
+    let name = &model[..model.floor_char_boundary(256)];
+    if known.len() < bounds::MODELS || known.contains_key(name) { name } else { "others" }.to_owned()
 }
 
 /// Returns the model's name without a suffix such as `[1m]`.

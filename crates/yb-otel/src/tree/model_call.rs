@@ -13,13 +13,30 @@ use crate::content::{message, output_message};
 use crate::metrics::Operation;
 use crate::names::common;
 
+/// The size of a part of a message in memory, about.
+fn content_size(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len() + 32,
+        Value::Array(items) => items.iter().map(content_size).sum::<usize>() + 32,
+        Value::Object(fields) => {
+            fields.iter().map(|(name, field)| name.len() + 64 + content_size(field)).sum::<usize>() + 32
+        }
+        _ => 32,
+    }
+}
+
 impl SpanTree {
     /// Records input to the model.
     pub(crate) fn record_input(&mut self, conversation: &str, parts: Vec<Value>, role: &str, at: SystemTime) {
-        let wanted = self.settings.content.enabled;
+        let size: usize = parts.iter().map(content_size).sum();
+        let wanted = self.settings.content.enabled
+            && !parts.is_empty()
+            && self.conversations.contains_key(conversation)
+            && self.reserve_content(size);
         let Some(conversation) = self.conversations.get_mut(conversation) else { return };
         conversation.last_input_at = at;
-        if wanted && !parts.is_empty() {
+        if wanted {
+            conversation.input_size += size;
             let parts: Vec<Value> = parts.into_iter().map(|part| self.settings.content.value(part)).collect();
             conversation.input_messages.push(message(role, &parts));
         }
@@ -52,9 +69,23 @@ impl SpanTree {
         if conversation.chat.is_none() {
             let input_messages = std::mem::take(&mut conversation.input_messages);
             let started = conversation.request_started_at.take().unwrap_or(conversation.last_input_at);
-            conversation.chat = Some(ModelCall::new(id, input_messages, started, at));
+            let mut call = ModelCall::new(id, input_messages, started, at);
+            call.content_size = std::mem::take(&mut conversation.input_size);
+            conversation.chat = Some(call);
         }
         conversation.chat.as_mut().inspect(|_| conversation.last_input_at = at)
+    }
+
+    /// Adds content to the open model call of a conversation.
+    pub(crate) fn record_output(&mut self, conversation: &str, parts: Vec<Value>) {
+        let size: usize = parts.iter().map(content_size).sum();
+        if self.open_chat(conversation).is_none() || !self.reserve_content(size) {
+            return;
+        }
+        if let Some(chat) = self.open_chat(conversation) {
+            chat.content_size += size;
+            chat.parts.extend(parts);
+        }
     }
 
     /// Returns the open model call of a conversation.
@@ -75,6 +106,7 @@ impl SpanTree {
     pub(super) fn emit_call(&mut self, ended: EndedCall) {
         let Some(kind) = self.names.chat_span else { return };
         let EndedCall { conversation, agent, call: chat, failure } = ended;
+        self.waiting_content = self.waiting_content.saturating_sub(chat.content_size);
         let usd = self.count_call(&chat);
         let (names, failure) = (self.names, failure.as_ref());
         // The requested model is that of the agent. Its subagents may request others.

@@ -83,6 +83,8 @@ pub(crate) struct ModelCall {
     pub(crate) output: Option<u64>,
     pub(crate) input_messages: Vec<Value>,
     pub(crate) parts: Vec<Value>,
+    /// The size of input and parts that waits for the span.
+    pub(super) content_size: usize,
     pub(crate) failure: Option<SpanFailure>,
     pub(crate) started: SystemTime,
     pub(crate) last: SystemTime,
@@ -98,6 +100,7 @@ impl ModelCall {
             output: None,
             input_messages,
             parts: Vec::new(),
+            content_size: 0,
             failure: None,
             started,
             last: at,

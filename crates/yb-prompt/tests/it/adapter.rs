@@ -100,6 +100,27 @@ fn ignored_options_and_tools_are_warned_about_once() {
     );
 }
 
+/// As in AgentMark's examples, whose headers list the names of functions.
+#[test]
+fn listed_names_are_registered_functions_or_tools_or_warned_about() {
+    let header = "text_config:\n  model_name: m\n  tools: [calculate, lookup, Read, 'mcp://a/b', mcp__a__c, 'Bash(git *)']\n";
+    let schema = json!({"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"]});
+    let tools =
+        ToolRegistry::new()
+            .register_described("calculate", "Calculates.", schema, |_: Value| async { Ok::<_, String>(1) });
+    let warnings = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&warnings);
+    let config = config(&file(header, "<User>x</User>")).with_tools(tools);
+    let client =
+        create_client(config.with_on_warning(move |text| sink.lock().unwrap().push(text.to_owned())));
+    let (_, options) = query(&client, &json!({})).unwrap();
+    assert_eq!(
+        options["allowedTools"],
+        json!(["Read", "mcp__a__b", "mcp__a__c", "Bash(git *)", "mcp__prompt-tools__calculate"])
+    );
+    assert_eq!(*warnings.lock().unwrap(), ["tools of `p` are not registered and ignored: `lookup`"]);
+}
+
 #[test]
 fn registered_tools_are_served_and_hooks_are_combined() {
     let header = "object_config:\n  model_name: m\n  schema: { type: object }\n  schema_name: thing\n  tools:\n    add: { description: Adds, parameters: { type: object } }\n";

@@ -72,9 +72,12 @@ fn v2_tool_parameters_are_json_schema() {
 
 #[test]
 fn v3_permission_modes_are_a_closed_set() {
-    for mode in ["default", "acceptEdits", "bypassPermissions", "plan", "dontAsk", "auto"] {
-        let read = options(&json!({"permissionMode": mode})).unwrap();
-        assert_eq!(read.permission_mode.map(|mode| mode.as_str()), Some(mode));
+    // The modes are compared with those of the official SDK in `yb-claude`, by the same list.
+    for mode in yb_claude::PermissionMode::ALL {
+        let read = options(&json!({"permissionMode": mode.as_str()})).unwrap();
+        assert_eq!(read.permission_mode, Some(*mode));
+        let query = adapter(read).adapt_text(&text(ModelSettings::new("m")), &AdaptOptions::default());
+        assert_eq!(query.unwrap().options.to_json()["permissionMode"], mode.as_str());
     }
     for wrong in [json!("yolo"), json!(""), json!(1), json!("Default")] {
         let error = options(&json!({"permission_mode": wrong})).unwrap_err();

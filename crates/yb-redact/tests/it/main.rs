@@ -48,6 +48,33 @@ const WIRES: [Wire; 9] = [
     },
 ];
 
+type Snapshot = fn(&str) -> Value;
+
+/// Messages that hold a whole text.
+const SNAPSHOTS: [(&str, Snapshot); 5] = [
+    ("opencode text", |text| {
+        opencode("text", &json!({"type": "text", "text": text, "time": {"start": 1, "end": 2}}))
+    }),
+    ("opencode reasoning", |text| opencode("reasoning", &json!({"type": "reasoning", "text": text}))),
+    ("opencode tool", |text| {
+        let state = json!({"status": "completed", "input": {"command": text}, "output": text, "title": text,
+            "metadata": {"output": text, "exit": 0}});
+        opencode("tool_use", &json!({"type": "tool", "callID": "c", "tool": "bash", "state": state}))
+    }),
+    ("opencode error", |text| {
+        json!({"type": "error", "timestamp": 1, "sessionID": "s",
+            "error": {"name": "APIError", "data": {"message": text, "responseBody": text}}})
+    }),
+    (
+        "codex item",
+        |text| json!({"type": "item.updated", "item": {"id": "1", "type": "command_execution", "aggregated_output": text}}),
+    ),
+];
+
+fn opencode(kind: &str, part: &Value) -> Value {
+    json!({"type": kind, "timestamp": 1, "sessionID": "s", "part": part})
+}
+
 fn claude(field: &str, text: &str) -> Value {
     json!({"type": "stream_event", "session_id": "s", "parent_tool_use_id": null, "uuid": text.len(),
         "event": {"type": "content_block_delta", "index": 0, "delta": {"type": "x_delta", (field): text}}})
@@ -194,6 +221,34 @@ proptest! {
         }
     }
 
+    /// Each message has the whole text, or all of it so far, which may end within the secret.
+    #[test]
+    fn secret_in_snapshots_is_on_no_wire(
+        secret in secret(),
+        folded in proptest::option::of(1_usize..12),
+        wire in 0..SNAPSHOTS.len(),
+        cuts in proptest::collection::vec(0_usize..200, 0..12),
+        chunk in 1_usize..300,
+    ) {
+        let secrets = Secrets::new([("KEY", secret.as_str())]);
+        let (name, snapshot) = SNAPSHOTS[wire];
+        let said = folded.map_or(Form::Literal, Form::Folded).apply(&secret);
+        let whole = format!("the key is {said} as you know");
+        let mut so_far = String::new();
+        let snapshots = pieces(&whole, &cuts).into_iter().map(|piece| {
+            so_far.push_str(&piece);
+            format!("{}\n", snapshot(&so_far))
+        });
+        let clean = run_lines(&secrets, &snapshots.collect::<String>(), chunk);
+        let texts: Vec<String> =
+            clean.lines().map(|line| all_strings(&serde_json::from_str::<Value>(line).unwrap())).collect();
+        for text in texts.iter().chain([&clean]) {
+            let unfolded = text.replace(char::is_whitespace, "");
+            prop_assert_eq!(leak(text, &secret).or(leak(&unfolded, &secret)), None, "{}: {}", name, text);
+        }
+        prop_assert!(texts.last().unwrap().contains("[REDACTED:KEY]"), "{}: {:?}", name, texts.last());
+    }
+
     #[test]
     fn secret_in_chunks_of_text_is_replaced(
         secret in secret(),
@@ -231,6 +286,15 @@ proptest! {
 }
 
 /// Joins all strings of a message that may hold a piece.
+fn all_strings(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("{text}\n"),
+        Value::Array(items) => items.iter().map(all_strings).collect(),
+        Value::Object(fields) => fields.values().map(all_strings).collect(),
+        _ => String::new(),
+    }
+}
+
 fn strings(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

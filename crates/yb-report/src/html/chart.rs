@@ -7,6 +7,8 @@ use crate::model::{Cell, Run, Trial};
 
 /// The maximum number of rows; the rest is counted.
 const ROWS: usize = 14;
+/// The maximum number of marks of a row.
+const MARKS: usize = 40;
 
 /// The trials of one row.
 struct Group<'a> {
@@ -44,7 +46,10 @@ fn times(body: &mut Markup, groups: &[Group<'_>]) {
     if longest == 0 {
         return;
     }
-    body.raw("<section class=\"card chart\"><h2>Time</h2><p class=\"hint\">One line per trial; the thick line is the median.</p>");
+    body.raw("<section class=\"card chart\"><h2>Time</h2><p class=\"hint\">");
+    let sampled = groups.iter().any(|group| group.trials.len() > MARKS);
+    body.raw(if sampled { "A sample of the trials" } else { "One line per trial" });
+    body.raw("; the thick line is the median.</p>");
     for group in groups.iter().take(ROWS) {
         let median = group.cell.median_ms();
         let label = format!(
@@ -55,7 +60,10 @@ fn times(body: &mut Markup, groups: &[Group<'_>]) {
         );
         begin(body, group.name, &label);
         let x = |ms: u64| format!("{:.1}", 4.0 + ms as f64 / longest as f64 * 992.0);
-        for trial in &group.trials {
+        // Evenly from the shortest to the longest, so that the spread stays visible.
+        let mut trials = group.trials.clone();
+        trials.sort_by_key(|trial| trial.duration_ms);
+        for trial in trials.iter().step_by(trials.len().div_ceil(MARKS).max(1)) {
             let Some(ms) = trial.duration_ms else { continue };
             body.raw("<line class=\"s-").raw(trial.outcome.class.key()).raw("\" y1=\"6\" y2=\"22\"");
             body.attr("x1", &x(ms)).attr("x2", &x(ms)).raw("><title>");
@@ -138,7 +146,7 @@ fn end(body: &mut Markup, shown: &str) {
     body.raw("</svg>").element("span", "num", shown).raw("</div>");
 }
 
-fn axis(body: &mut Markup, groups: usize, from: &str, to: &str) {
+pub(super) fn axis(body: &mut Markup, groups: usize, from: &str, to: &str) {
     body.raw("<div class=\"strip axis\" aria-hidden=\"true\"><span></span><span class=\"ends\">");
     body.element("span", "", from).element("span", "", to).raw("</span><span></span></div>");
     if groups > ROWS {

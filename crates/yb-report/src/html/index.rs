@@ -1,30 +1,84 @@
 //! The overview page: figures of each run, the matrix of cases × variants, charts and the table of trials.
 
 use serde_json::Value;
+use yb_engine::compare::Comparison;
 use yb_figures::{count, duration_ms, money, percent, plural, timestamp};
 
+use super::links::{self, Links, OnPage};
 use super::markup::Markup;
-use super::{Html, chart, table, values};
+use super::{Html, answer, chart, table, values};
+use crate::comparison;
 use crate::model::{Cell, Matrix, OutcomeClass, Run};
 use crate::value::readable_name;
 
 /// The minimum number of trials for a matrix; below, the table of trials is enough.
 const MATRIX: usize = 2;
+/// The maximum number of cells of a matrix, and of cases in it.
+const CELLS: usize = 300;
+const CASES: usize = 100;
 
 pub(super) fn write(body: &mut Markup, html: &Html<'_>) {
+    if let Some(found) = &html.report.comparison {
+        comparison(body, found);
+    }
     for (at, run) in html.report.runs.iter().enumerate() {
         body.raw("<section class=\"run\">");
         head(body, run);
-        tiles(body, run);
-        extra(body, run);
-        if run.trials.len() >= MATRIX {
-            matrix(body, run, at);
-            chart::write(body, run);
-        }
+        figures(body, run, &OnPage, at);
         body.raw("</section>");
     }
     table::write(body, html);
     footer(body, html);
+}
+
+/// Writes the figures of a run, the answer in words first.
+pub(crate) fn figures(body: &mut Markup, run: &Run, links: &dyn Links, at: usize) {
+    let several = run.trials.len() >= MATRIX;
+    if several {
+        answer::words(body, run);
+    }
+    tiles(body, run);
+    extra(body, run);
+    if several {
+        answer::charts(body, run, links, at);
+        matrix(body, run, links, at);
+        variants(body, run);
+        answer::exceptions(body, run, links, at);
+        chart::write(body, run);
+    }
+}
+
+/// Writes the comparison with another run: the decision, the totals and the cases, losses first.
+pub(crate) fn comparison(body: &mut Markup, found: &Comparison) {
+    body.raw("<section class=\"card\" id=\"comparison\">").element("h2", "", "Comparison");
+    body.element("p", "", &found.reason).raw("<p class=\"meta\"><span class=\"mono\">");
+    body.text(&comparison::before(found)).raw("</span><span class=\"mono\">→ ").text(&found.b.run);
+    body.raw("</span></p>");
+    let rows = |body: &mut Markup, header: &[&str], rows: Vec<Vec<String>>| {
+        body.raw("<div class=\"scroll\"><table class=\"data\"><thead><tr>");
+        header.iter().for_each(|name| {
+            body.raw("<th scope=\"col\">").text(name).raw("</th>");
+        });
+        body.raw("</tr></thead><tbody>");
+        for row in rows {
+            body.raw("<tr>");
+            row.iter().for_each(|cell| {
+                body.element("td", "", cell);
+            });
+            body.raw("</tr>");
+        }
+        body.raw("</tbody></table></div>");
+    };
+    let totals = comparison::totals(found).into_iter().map(Vec::from).collect();
+    rows(body, &["all cases", "before", "now", "difference", "bounds"], totals);
+    let cases = comparison::cases(found).into_iter().map(|row| {
+        vec![row.case.to_owned(), row.variant, row.before, row.now, row.change, row.time, row.cost]
+    });
+    rows(body, &["case", "variant", "before", "now", "change", "time", "cost"], cases.collect());
+    for note in comparison::notes(found) {
+        body.element("p", "note", &note);
+    }
+    body.raw("</section>");
 }
 
 /// Writes further fields of the run, such as gates.
@@ -45,7 +99,11 @@ fn head(body: &mut Markup, run: &Run) {
     if let Some(at) = &run.started_at {
         body.element("span", "", &timestamp(at));
     }
-    body.element("span", "", &run.condition).raw("</p></div>");
+    body.element("span", "", &run.condition);
+    if let Some(proven) = run.proven_cases() {
+        body.element("span", "", &proven);
+    }
+    body.raw("</p></div>");
 }
 
 fn tiles(body: &mut Markup, run: &Run) {
@@ -125,7 +183,7 @@ fn outcomes(body: &mut Markup, run: &Run) {
 }
 
 /// Writes cases × variants as a heat map; each cell filters the table of trials.
-fn matrix(body: &mut Markup, run: &Run, at: usize) {
+fn matrix(body: &mut Markup, run: &Run, links: &dyn Links, at: usize) {
     let matrix = Matrix::of(run);
     body.raw("<section class=\"card\"><h2>Cases × variants</h2><div class=\"scroll\" tabindex=\"0\" role=\"region\"");
     body.raw(" aria-label=\"Pass rate of each case with each variant\"><table class=\"heat\"><thead><tr><th scope=\"col\">case</th>");
@@ -137,12 +195,13 @@ fn matrix(body: &mut Markup, run: &Run, at: usize) {
         body.raw("<th scope=\"col\">all</th>");
     }
     body.raw("</tr></thead><tbody>");
-    for case in &matrix.cases {
+    let cases = matrix.shown_cases((CELLS / matrix.variants.len().max(1)).clamp(10, CASES));
+    for case in &cases {
         body.raw("<tr><th scope=\"row\">").text(case).raw("</th>");
         let mut all = Cell::default();
         for variant in &matrix.variants {
             let cell = matrix.cell(case, variant);
-            heat_cell(body, cell, Some((at, case, variant)));
+            heat_cell(body, cell, Some((links, at, case, variant)));
             if let Some(cell) = cell {
                 all.passed += cell.passed;
                 all.counted += cell.counted;
@@ -166,7 +225,11 @@ fn matrix(body: &mut Markup, run: &Run, at: usize) {
         }
         body.raw("</tr></tfoot>");
     }
-    body.raw("</table></div><p class=\"hint\">Passed of counted trials");
+    body.raw("</table></div><p class=\"hint\">");
+    if let more @ 1.. = matrix.cases.len() - cases.len() {
+        body.text(&format!("The cases with the lowest pass rates; {} more. ", count(more)));
+    }
+    body.raw("Passed of counted trials");
     if run
         .trials
         .iter()
@@ -174,21 +237,42 @@ fn matrix(body: &mut Markup, run: &Run, at: usize) {
     {
         body.raw("; +n: excluded, pending or inconclusive");
     }
-    body.raw(". Select a cell to filter the table below.</p></section>");
+    body.raw(". Select a cell to see its trials.</p></section>");
 }
 
-fn heat_cell(body: &mut Markup, cell: Option<&Cell>, filter: Option<(usize, &str, &str)>) {
+/// Writes the totals of the variants, the effects of factors, and which is better.
+fn variants(body: &mut Markup, run: &Run) {
+    let Some(summary) = &run.variants else { return };
+    for table in summary.tables() {
+        body.raw("<section class=\"card\">").element("h2", "", table.title);
+        body.raw("<div class=\"scroll\" tabindex=\"0\" role=\"region\"").attr("aria-label", table.title);
+        body.raw("><table><thead><tr>");
+        for name in &table.header {
+            body.raw("<th scope=\"col\">").text(name).raw("</th>");
+        }
+        body.raw("</tr></thead><tbody>");
+        for row in &table.rows {
+            body.raw("<tr>");
+            for cell in row {
+                body.raw("<td>").text(cell).raw("</td>");
+            }
+            body.raw("</tr>");
+        }
+        body.raw("</tbody></table></div></section>");
+    }
+}
+
+fn heat_cell(body: &mut Markup, cell: Option<&Cell>, filter: Option<(&dyn Links, usize, &str, &str)>) {
     let Some(cell) = cell else {
         body.raw("<td class=\"none\"></td>");
         return;
     };
     body.raw("<td class=\"").raw(heat(cell.rate())).raw("\">");
     let without = cell.excluded + cell.pending;
-    if let Some((run, case, variant)) = filter {
+    if let Some((links, run, case, variant)) = filter {
         let label =
             format!("show trials of {case} with {variant}: {} of {} passed", cell.passed, cell.counted);
-        body.raw("<a href=\"#trials\" data-run=\"").text(&run.to_string()).raw("\"").attr("data-case", case);
-        body.attr("data-variant", variant).attr("aria-label", &label).raw(">");
+        links::open(body, links, run, Some(case), Some(variant), &label);
     }
     body.element("b", "", &cell.rate().map_or_else(|| "–".to_owned(), percent));
     body.element("span", "", &format!("{}/{}", cell.passed, cell.counted));

@@ -4,30 +4,30 @@ use crate::escape;
 
 /// A fragment of HTML.
 #[derive(Debug, Default)]
-pub(super) struct Markup {
+pub struct Markup {
     html: String,
 }
 
 impl Markup {
     /// Appends markup. Only a literal has the required lifetime.
-    pub(super) fn raw(&mut self, html: &'static str) -> &mut Self {
+    pub fn raw(&mut self, html: &'static str) -> &mut Self {
         self.html.push_str(html);
         self
     }
 
     /// Appends escaped text.
-    pub(super) fn text(&mut self, text: &str) -> &mut Self {
+    pub fn text(&mut self, text: &str) -> &mut Self {
         escape::markup(&mut self.html, text);
         self
     }
 
     /// Appends an attribute to a tag that [`raw`](Self::raw) has opened and not closed.
-    pub(super) fn attr(&mut self, name: &'static str, value: &str) -> &mut Self {
+    pub fn attr(&mut self, name: &'static str, value: &str) -> &mut Self {
         self.raw(" ").raw(name).raw("=\"").text(value).raw("\"")
     }
 
     /// Appends `<tag class="…">text</tag>`.
-    pub(super) fn element(&mut self, tag: &'static str, class: &'static str, text: &str) -> &mut Self {
+    pub fn element(&mut self, tag: &'static str, class: &'static str, text: &str) -> &mut Self {
         self.raw("<").raw(tag);
         if !class.is_empty() {
             self.raw(" class=\"").raw(class).raw("\"");
@@ -36,16 +36,20 @@ impl Markup {
     }
 
     /// Appends another fragment.
-    pub(super) fn add(&mut self, other: &Self) -> &mut Self {
+    pub fn add(&mut self, other: &Self) -> &mut Self {
         self.html.push_str(&other.html);
         self
     }
 
-    pub(super) fn as_str(&self) -> &str {
+    /// Returns the HTML.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
         &self.html
     }
 
-    pub(super) fn into_string(self) -> String {
+    /// Returns the HTML.
+    #[must_use]
+    pub fn into_string(self) -> String {
         self.html
     }
 }

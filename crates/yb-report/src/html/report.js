@@ -71,7 +71,7 @@
       rows.forEach((row) => {
         const data = row.dataset;
         const fits = (!filters.outcome || data.outcome === filters.outcome) && (!filters.text || texts.get(row).includes(filters.text)) &&
-          (!filters.only || (data.run === filters.only.run && data.case === filters.only.case && data.variant === filters.only.variant));
+          (!filters.only || ['run', 'case', 'variant', 'outcome'].every((key) => !filters.only[key] || data[key] === filters.only[key]));
         row.hidden = !fits;
         count += fits ? 1 : 0;
       });
@@ -79,8 +79,9 @@
       get('empty').hidden = count > 0;
       const only = get('only');
       only.hidden = !filters.only;
-      only.textContent = filters.only ? filters.only.case + ' / ' + filters.only.variant + ' ×' : '';
-      only.setAttribute('aria-label', filters.only ? 'remove the filter ' + filters.only.case + ' / ' + filters.only.variant : '');
+      const name = filters.only ? [filters.only.case, filters.only.variant, filters.only.outcome].filter(Boolean).join(' / ') : '';
+      only.textContent = name ? name + ' ×' : '';
+      only.setAttribute('aria-label', name ? 'remove the filter ' + name : '');
     };
     const chips = all('.chips .chip');
     chips.forEach((chip) => chip.addEventListener('click', () => {
@@ -90,9 +91,9 @@
     }));
     get('search').addEventListener('input', (event) => { filters.text = event.target.value.trim().toLowerCase(); filter(); });
     get('only').addEventListener('click', () => { filters.only = null; filter(); });
-    all('.heat a').forEach((cell) => cell.addEventListener('click', (event) => {
+    all('a.filter').forEach((link) => link.addEventListener('click', (event) => {
       event.preventDefault();
-      filters.only = { run: cell.dataset.run, case: cell.dataset.case, variant: cell.dataset.variant };
+      filters.only = { ...link.dataset };
       filter();
       get('trials').scrollIntoView({ block: 'start' });
       get('only').focus({ preventScroll: true });

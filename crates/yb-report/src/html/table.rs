@@ -117,7 +117,7 @@ fn row(body: &mut Markup, html: &Html<'_>, entry: &TrialEntry<'_>, columns: &Col
 }
 
 /// Writes an outcome with its color and a mark that is readable without color.
-pub(super) fn badge(body: &mut Markup, outcome: &TrialOutcome) {
+pub(crate) fn badge(body: &mut Markup, outcome: &TrialOutcome) {
     body.raw("<span class=\"badge c-").raw(outcome.class.key()).raw("\"><i aria-hidden=\"true\">");
     body.raw(outcome.class.mark()).raw("</i>").text(&readable_name(&outcome.name)).raw("</span>");
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
+use yb_engine::edit::{EditLine, FileEdit, relative_paths};
 use yb_figures::{bytes, plural};
 
 use super::markup::Markup;
@@ -22,14 +23,15 @@ pub(super) fn write(body: &mut Markup, trial: &Trial, log: &Value, room: usize) 
     body.raw("<section class=\"card talk\"><div class=\"row\"><h2>Conversation</h2>");
     body.raw("<button type=\"button\" class=\"chip unfold\" hidden>expand all tool calls</button></div>");
     let gap = gap(&steps, room);
+    let workspace = log["environment"]["working_directory"].as_str().unwrap_or_default();
     for (at, step) in steps.iter().enumerate() {
         match &gap {
             Some(gap) if gap.contains(&at) => {
                 if at == gap.start {
-                    write_gap(body, trial, &steps[gap.clone()]);
+                    write_gap(body, trial, &steps[gap.clone()], log);
                 }
             }
-            _ => write_step(body, step),
+            _ => write_step(body, step, workspace),
         }
     }
     if let Some(path) = trial.log_path() {
@@ -40,9 +42,13 @@ pub(super) fn write(body: &mut Markup, trial: &Trial, log: &Value, room: usize) 
 }
 
 /// A message or a tool call.
-enum Step<'a> {
+pub(super) enum Step<'a> {
     Message {
         role: &'a str,
+        text: &'a str,
+        below: bool,
+    },
+    Thinking {
         text: &'a str,
         below: bool,
     },
@@ -60,7 +66,7 @@ impl Step<'_> {
     /// Returns the approximate size on the page.
     fn size(&self) -> usize {
         match self {
-            Self::Message { text, .. } => text.len().min(TEXT) + 100,
+            Self::Message { text, .. } | Self::Thinking { text, .. } => text.len().min(TEXT) + 100,
             Self::Call { arguments, result, .. } => {
                 arguments.len().min(TOOL) + result.map_or(0, str::len).min(TOOL) + 300
             }
@@ -68,7 +74,7 @@ impl Step<'_> {
     }
 }
 
-fn steps(log: &Value) -> Vec<Step<'_>> {
+pub(super) fn steps(log: &Value) -> Vec<Step<'_>> {
     let text = |value: &'_ Value| value.as_str().unwrap_or_default().to_owned();
     let list = |value: &'static str| log[value].as_array().map(Vec::as_slice).unwrap_or_default();
     let records: BTreeMap<String, &Value> = list("tool_calls")
@@ -91,6 +97,10 @@ fn steps(log: &Value) -> Vec<Step<'_>> {
         }
         let role = message["role"].as_str().unwrap_or("unknown");
         let content = message["content"].as_str().unwrap_or_default();
+        let thinking = message["thinking"].as_str().unwrap_or_default();
+        if !thinking.trim().is_empty() {
+            steps.push(Step::Thinking { text: thinking, below });
+        }
         if !content.trim().is_empty() {
             steps.push(Step::Message { role, text: content, below });
         }
@@ -142,7 +152,7 @@ fn gap(steps: &[Step<'_>], room: usize) -> Option<std::ops::Range<usize>> {
     (start < end).then_some(start..end)
 }
 
-fn write_gap(body: &mut Markup, trial: &Trial, steps: &[Step<'_>]) {
+fn write_gap(body: &mut Markup, trial: &Trial, steps: &[Step<'_>], log: &Value) {
     let size: usize = steps.iter().map(Step::size).sum();
     let whole = trial.log_path().map(|path| path.display().to_string()).unwrap_or_default();
     body.raw("<p class=\"gap\">").text(&format!(
@@ -150,35 +160,61 @@ fn write_gap(body: &mut Markup, trial: &Trial, steps: &[Step<'_>]) {
         plural(steps.len(), "step"),
         bytes(size as u64)
     ));
-    body.element("span", "mono", &whole).raw("</p>");
+    body.element("span", "mono", &whole);
+    // What the log leaves out is only in the frames.
+    if let Some(omitted @ 1..) = log["omitted"]["messages"].as_u64() {
+        let frames = log["output"]["frames"].as_str().unwrap_or_default();
+        body.text(&format!("; {} more in ", plural(omitted, "message"))).element("span", "mono", frames);
+    }
+    body.raw("</p>");
 }
 
-fn write_step(body: &mut Markup, step: &Step<'_>) {
+pub(super) fn write_step(body: &mut Markup, step: &Step<'_>, workspace: &str) {
     match step {
+        Step::Thinking { text, below } => {
+            let text = &relative_paths(text, workspace);
+            body.raw("<details class=\"tool thought").raw(if *below { " below\">" } else { "\">" });
+            body.raw("<summary><b>thinking</b>").element("code", "", &shorten(&one_line(text), 120));
+            body.raw("</summary><div class=\"inside\"><div class=\"words clip\">").text(cut(text, TEXT));
+            more(body, text.len(), TEXT);
+            body.raw("</div></div></details>");
+        }
         Step::Message { role, text, below } => {
             body.raw("<div class=\"said-by r-").raw(role_class(role));
             body.raw(if *below { " below\">" } else { "\">" }).element("span", "role", role);
-            body.raw("<div class=\"words clip\">").text(text.get(..TEXT).map_or(*text, |_| cut(text, TEXT)));
+            let text = relative_paths(text, workspace);
+            if *role == "assistant" {
+                body.raw("<div class=\"words prose clip\">");
+                super::prose::write(body, cut(&text, TEXT));
+            } else {
+                body.raw("<div class=\"words clip\">").text(cut(&text, TEXT));
+            }
             more(body, text.len(), TEXT);
             body.raw("</div></div>");
         }
         Step::Call { name, arguments, result, whole, failed, below } => {
             body.raw("<details class=\"tool");
             body.raw(if *below { " below" } else { "" }).raw(if *failed { " bad\">" } else { "\">" });
+            let arguments = &relative_paths(arguments, workspace);
             body.raw("<summary>").element("b", "", name).element("code", "", &summarize_arguments(arguments));
             if *failed {
                 body.raw("<span class=\"badge c-fail\">failed</span>");
             } else if result.is_none() {
                 body.raw("<span class=\"badge c-todo\">no result</span>");
             }
-            body.raw(
-                "</summary><div class=\"inside\"><div class=\"label\">arguments</div><pre class=\"clip\">",
-            );
-            let pretty = pretty(arguments);
-            body.text(cut(&pretty, TOOL));
-            more(body, pretty.len(), TOOL);
-            body.raw("</pre>");
+            body.raw("</summary><div class=\"inside\">");
+            match FileEdit::from_arguments(arguments) {
+                Some(edit) => write_edit(body, &edit),
+                None => {
+                    body.raw("<div class=\"label\">arguments</div><pre class=\"clip\">");
+                    let pretty = pretty(arguments);
+                    body.text(cut(&pretty, TOOL));
+                    more(body, pretty.len(), TOOL);
+                    body.raw("</pre>");
+                }
+            }
             if let Some(result) = result {
+                let result = &relative_paths(result, workspace);
                 body.raw("<div class=\"label\">result</div><pre class=\"clip\">").text(cut(result, TOOL));
                 let whole = whole.map_or(result.len(), |whole| usize::try_from(whole).unwrap_or(usize::MAX));
                 more(body, whole.max(result.len()), TOOL.min(result.len()));
@@ -187,6 +223,30 @@ fn write_step(body: &mut Markup, step: &Step<'_>) {
             body.raw("</div></details>");
         }
     }
+}
+
+/// Writes an edit as a difference.
+fn write_edit(body: &mut Markup, edit: &FileEdit) {
+    let path = if edit.path.is_empty() { "patch" } else { &edit.path };
+    body.element("div", "label", path).raw("<pre class=\"diff clip\" tabindex=\"0\">");
+    let mut room = TOOL;
+    for (at, line) in edit.lines.iter().enumerate() {
+        let text = line.to_diff();
+        if text.len() > room {
+            let left: usize = edit.lines[at..].iter().map(|line| line.to_diff().len() + 1).sum();
+            more(body, left, 0);
+            break;
+        }
+        room -= text.len() + usize::from(text.len() < room);
+        body.raw(match line {
+            EditLine::Added(_) => "<span class=\"a\">",
+            EditLine::Removed(_) => "<span class=\"d\">",
+            EditLine::Note(_) => "<span class=\"at\">",
+            EditLine::Context(_) => "<span>",
+        });
+        body.text(&text).raw("</span>");
+    }
+    body.raw("</pre>");
 }
 
 /// Writes how much of a text was cut off, if any.
@@ -215,7 +275,18 @@ fn role_class(role: &str) -> &'static str {
 /// Returns the most telling argument of a tool call: its command, file or pattern.
 fn summarize_arguments(arguments: &str) -> String {
     let parsed: Value = serde_json::from_str(arguments).unwrap_or_default();
-    let keys = ["command", "file_path", "pattern", "query", "url", "path", "description", "prompt", "input"];
+    let keys = [
+        "command",
+        "file_path",
+        "filePath",
+        "pattern",
+        "query",
+        "url",
+        "path",
+        "description",
+        "prompt",
+        "input",
+    ];
     let text = keys.iter().find_map(|key| parsed[key].as_str()).unwrap_or(arguments);
     shorten(&one_line(text), 120)
 }
@@ -249,7 +320,7 @@ mod tests {
                 {"role": "assistant", "content": "", "tool_calls": [
                     {"id": "1", "function": {"name": "Bash", "arguments": "{\"command\":\"ls\"}"}}]},
                 {"role": "tool", "content": "a b", "tool_call_id": "1"},
-                {"role": "assistant", "content": "done"},
+                {"role": "assistant", "content": "done", "thinking": "hm"},
             ],
             "tool_calls": [{"id": "1", "name": "Bash", "result": "a", "is_error": true}, {"name": "Free", "arguments": "x"}],
         });
@@ -258,10 +329,43 @@ mod tests {
             .iter()
             .map(|step| match step {
                 Step::Message { role, text, .. } => format!("{role}: {text}"),
+                Step::Thinking { text, .. } => format!("thinking: {text}"),
                 Step::Call { name, result, failed, .. } => format!("{name} {result:?} {failed}"),
             })
             .collect();
-        assert_eq!(names, ["user: go", "Bash Some(\"a\") true", "assistant: done", "Free None false"]);
+        assert_eq!(
+            names,
+            ["user: go", "Bash Some(\"a\") true", "thinking: hm", "assistant: done", "Free None false"]
+        );
+    }
+
+    #[test]
+    fn edit_is_a_difference_with_a_relative_path() {
+        let arguments =
+            json!({"file_path": "/w/x/a.rs", "old_string": "same\nold", "new_string": "same\n<new>"})
+                .to_string();
+        let step = Step::Call {
+            name: "Edit",
+            arguments: &arguments,
+            result: Some("/w/x/a.rs updated"),
+            whole: None,
+            failed: false,
+            below: false,
+        };
+        let mut body = Markup::default();
+        write_step(&mut body, &step, "/w/x");
+        let html = body.into_string();
+        assert!(html.contains("<code>a.rs</code>"), "{html}");
+        assert!(
+            html.contains(
+                "<span> same</span><span class=\"d\">-old</span><span class=\"a\">+&lt;new&gt;</span>"
+            ),
+            "{html}"
+        );
+        assert!(
+            html.contains(">a.rs updated") && !html.contains("old_string") && !html.contains("/w/x"),
+            "{html}"
+        );
     }
 
     #[test]

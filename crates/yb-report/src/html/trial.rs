@@ -1,27 +1,47 @@
 //! The page of one trial: outcome, evaluators, conversation and changes.
 
+use std::path::Path;
+
 use serde_json::Value;
 use yb_figures::{count, duration_ms, money, timestamp};
 
 use super::markup::Markup;
 use super::table::badge;
-use super::{Html, TrialEntry, patch, transcript, values};
-use crate::evaluation::{Assertion, Evaluation, evaluations};
-use crate::model::Trial;
+use super::{Html, SizeLimits, TrialEntry, patch, reproduce, transcript, values, waterfall, why};
+use crate::evaluation::{Assertion, Evaluation, Failure, evaluations};
+use crate::model::{OutcomeClass, Run, Trial};
 use crate::value::readable_name;
 
 pub(super) fn write(body: &mut Markup, html: &Html<'_>, entry: &TrialEntry<'_>) {
-    let trial = entry.trial;
-    let results = trial.results();
-    let log = trial.log().unwrap_or_default();
     if html.entries.len() > 1 {
         navigation(body, html, entry);
     }
+    content(body, entry.run, entry.trial, html.size_limits());
+}
+
+/// Writes a trial without links to others.
+pub(crate) fn content(body: &mut Markup, run: &Run, trial: &Trial, limits: SizeLimits) {
+    let log = trial.log().unwrap_or_default();
+    with_log(body, run, trial, &log, limits);
+}
+
+/// Writes a trial without its log.
+pub(crate) fn without_log(body: &mut Markup, run: &Run, trial: &Trial, limits: SizeLimits) {
+    with_log(body, run, trial, &Value::Null, limits);
+}
+
+/// Writes the changes of a trial.
+pub(crate) fn changes(body: &mut Markup, trial: &Trial, limits: SizeLimits) {
+    patch::write(body, trial, limits.diff);
+}
+
+fn with_log(body: &mut Markup, run: &Run, trial: &Trial, log: &Value, limits: SizeLimits) {
+    let results = trial.results();
     body.raw("<div class=\"head\"><h1 tabindex=\"-1\">").text(&trial.case);
-    if entry.run.has_variants() {
+    if run.has_variants() {
         body.raw(" <span class=\"soft\">/ ").text(&trial.variant).raw("</span>");
     }
-    if entry.run.has_repeats() {
+    if run.has_repeats() {
         body.raw(" <span class=\"soft\">#").text(&trial.repeat.to_string()).raw("</span>");
     }
     body.raw("</h1>");
@@ -30,9 +50,11 @@ pub(super) fn write(body: &mut Markup, html: &Html<'_>, entry: &TrialEntry<'_>) 
     if let Some(text) = results["test_case"]["description"].as_str().filter(|text| !text.is_empty()) {
         body.element("p", "about", text);
     }
-    problems(body, trial, &log);
-    facts(body, trial, &results, &log);
     let found = evaluations(&results);
+    why::write(body, trial, &found);
+    problems(body, trial, log);
+    facts(body, trial, &results, log);
+    waterfall::write(body, log);
     if !found.is_empty() {
         body.raw("<section class=\"card\"><h2>Evaluators</h2>");
         for one in &found {
@@ -40,9 +62,9 @@ pub(super) fn write(body: &mut Markup, html: &Html<'_>, entry: &TrialEntry<'_>) 
         }
         body.raw("</section>");
     }
-    let limits = html.size_limits();
-    transcript::write(body, trial, &log, limits.conversation);
+    transcript::write(body, trial, log, limits.conversation);
     patch::write(body, trial, limits.diff);
+    reproduce::write(body, run, trial);
 }
 
 /// Writes links to the index and to the neighboring trials.
@@ -65,7 +87,9 @@ fn navigation(body: &mut Markup, html: &Html<'_>, entry: &TrialEntry<'_>) {
 
 fn problems(body: &mut Markup, trial: &Trial, log: &Value) {
     let mut found: Vec<(&'static str, &str)> = Vec::new();
-    found.extend(trial.error.as_deref().map(|error| ("error", error)));
+    // Of a trial that did not pass, it is at the top.
+    let is_above = !matches!(trial.outcome.class, OutcomeClass::Passed | OutcomeClass::Pending);
+    found.extend(trial.error.as_deref().filter(|_| !is_above).map(|error| ("error", error)));
     for error in log["errors"].as_array().into_iter().flatten() {
         let message = error["message"].as_str().filter(|message| trial.error.as_deref() != Some(message));
         found.extend(message.map(|message| ("error", message)));
@@ -123,6 +147,7 @@ fn facts(body: &mut Markup, trial: &Trial, results: &Value, log: &Value) {
     fact("started", trial.started_at.as_deref().map(timestamp));
     fact("repository", text(&results["test_case"]["repo"]));
     fact("commit", trial.commit.as_ref().map(|commit| commit.chars().take(12).collect()));
+    fact("check", trial.proof.map(|proof| proof.as_str().to_owned()));
     fact("trial", Some(trial.name.clone()));
     body.raw("<section class=\"card\"><dl class=\"facts\">");
     for (name, value) in &facts {
@@ -165,20 +190,62 @@ fn evaluation(body: &mut Markup, trial: &Trial, one: &Evaluation) {
     if let Some(error) = &one.error {
         body.raw("<pre class=\"clip\">").text(error).raw("</pre>");
     }
+    failures(body, &one.failures);
     assertions(body, &one.assertions);
     values::fields(body, &one.metrics);
     values::fields(body, &one.rest);
     let mut asides: Vec<String> = Vec::new();
     asides.extend(one.duration_ms.map(|ms| format!("took {}", duration_ms(ms))));
     asides.extend(one.cost_usd.map(|usd| format!("cost {}", money(usd))));
-    for (path, description) in &one.artifacts {
-        let there = if trial.artifact(path).is_some() { "" } else { " (deleted)" };
-        asides.push(format!("{path}{there}: {description}"));
-    }
-    if !asides.is_empty() {
-        body.element("p", "hint", &asides.join(" · "));
+    if !asides.is_empty() || !one.artifacts.is_empty() {
+        body.raw("<p class=\"hint\">").text(&asides.join(" · "));
+        for (at, (path, description)) in one.artifacts.iter().enumerate() {
+            body.raw(if at == 0 && asides.is_empty() { "" } else { " · " });
+            artifact(body, trial, path, description);
+        }
+        body.raw("</p>");
     }
     body.raw("</div></details>");
+}
+
+/// Writes a file of an evaluator, with a link if it exists. The report may be written anywhere, so the link is absolute.
+fn artifact(body: &mut Markup, trial: &Trial, path: &str, description: &str) {
+    let file = trial.artifact(path).and_then(|file| std::path::absolute(file).ok());
+    match file.as_deref().and_then(file_url) {
+        Some(url) => body.raw("<a").attr("href", &url).raw(">").text(path).raw("</a>"),
+        None if file.is_some() => body.text(path),
+        None => body.text(path).raw(" (deleted)"),
+    };
+    body.raw(": ").text(description);
+}
+
+/// Returns the `file:` URL of an absolute path; none if the path has no text.
+fn file_url(path: &Path) -> Option<String> {
+    let mut url = "file://".to_owned();
+    for byte in path.to_str()?.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                url.push(byte.into());
+            }
+            byte => url.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    cfg!(unix).then_some(url)
+}
+
+/// Writes what the runner printed about each failure.
+fn failures(body: &mut Markup, failures: &[Failure]) {
+    for failure in failures {
+        body.raw("<div class=\"failure\"><div class=\"label\">");
+        if failure.test.is_some() {
+            body.raw("<span class=\"c-fail\">✗</span> ");
+        }
+        body.text(failure.title()).raw("</div>");
+        if !failure.lines.is_empty() {
+            body.raw("<pre class=\"clip\" tabindex=\"0\">").text(&failure.lines.join("\n")).raw("</pre>");
+        }
+        body.raw("</div>");
+    }
 }
 
 fn assertions(body: &mut Markup, assertions: &[Assertion]) {

@@ -9,7 +9,9 @@ fn outside_code(text: &str) -> String {
     let mut bare = String::new();
     let mut fence = None;
     for line in text.lines() {
-        let ticks = line.chars().take_while(|c| *c == '`').count();
+        // A block in an item of a list is indented.
+        let inner = line.strip_prefix("  ").unwrap_or(line);
+        let ticks = inner.chars().take_while(|c| *c == '`').count();
         match fence {
             Some(open) if line.trim() == "`".repeat(open) => fence = None,
             Some(_) => {}

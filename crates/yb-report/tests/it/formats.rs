@@ -35,6 +35,18 @@ fn csv() {
     insta::assert_snapshot!(normalize(&root, &yb_report::csv(&report)).replace('\r', ""));
 }
 
+/// The document as it was rendered before it was written trial by trial: one value, pretty-printed.
+#[test]
+fn json_is_written_trial_by_trial_with_the_same_bytes() {
+    let (_root, report) = report(&hostile());
+    let text = yb_report::json(&report);
+    let value: Value = serde_json::from_str(&text).unwrap();
+    assert!(text == format!("{value:#}\n"));
+    let mut written = Vec::new();
+    yb_report::write_json(&report, &mut written).unwrap();
+    assert!(written == text.as_bytes());
+}
+
 #[test]
 fn json_has_a_version_and_complete_results() {
     let (_root, report) = report(&small());
@@ -49,7 +61,7 @@ fn json_has_a_version_and_complete_results() {
     assert_eq!(run["matrix"].as_array().unwrap().len(), 2);
     let trial = &run["trials"][1];
     assert_eq!(trial["outcome"], "failed");
-    assert_eq!(trial["results"]["evaluators"][1]["assertions"]["tests"]["score"], 0.4);
+    assert_eq!(trial["results"]["evaluators"][2]["assertions"]["tests"]["score"], 0.4);
     assert_eq!(trial["usage"]["source"], "self-reported");
 }
 

@@ -1,6 +1,6 @@
 //! Error rates of decisions in simulated runs with known true pass rates. Seeds are fixed, so the tests are deterministic.
 
-use yb_stats::{Decision, PassCount, PassPair, Random, RegressionCriteria};
+use yb_stats::{Answer, Decision, PassCount, PassPair, Random, RegressionCriteria};
 
 const SIMULATIONS: usize = 2000;
 
@@ -134,6 +134,85 @@ fn p_values_of_equal_runs_are_not_too_small() {
             small += usize::from(yb_stats::pass_p_value(&pairs).unwrap().0 <= 0.05);
         }
         let share = small as f64 / SIMULATIONS as f64;
+        assert!(share <= limit(0.05), "{cases} × {repeats}: {share}");
+    }
+}
+
+/// Returns the rates of the answers: a winner, and no difference beyond the tolerance.
+fn answer_rates(truth: &Truth, repeats: u64, random: &mut Random) -> (f64, f64) {
+    let criteria = RegressionCriteria::default();
+    let (mut winner, mut none) = (0, 0);
+    for _ in 0..SIMULATIONS {
+        let pairs: Vec<PassPair> = truth
+            .iter()
+            .map(|(a, b)| PassPair { a: draw(random, *a, repeats), b: draw(random, *b, repeats) })
+            .collect();
+        match yb_stats::compare_suite(&pairs, &criteria).unwrap().answer(&criteria) {
+            Answer::Better | Answer::Worse => winner += 1,
+            Answer::NoDifference => none += 1,
+            Answer::CannotTell => {}
+        }
+    }
+    (winner as f64 / SIMULATIONS as f64, none as f64 / SIMULATIONS as f64)
+}
+
+#[test]
+fn winner_of_equal_runs_is_named_in_at_most_alpha() {
+    let mut random = Random::new(21);
+    for (cases, repeats) in [(1, 10), (1, 60), (6, 3), (6, 10), (20, 2)] {
+        let at = |case: u32| 0.2 + 0.6 * f64::from(case) / f64::from(cases);
+        let equal: Truth = (0..cases).map(|case| (at(case), at(case))).collect();
+        // The effects of the cases cancel out.
+        let cancelling: Truth = (0..cases)
+            .map(|case| match case % 2 {
+                _ if cases == 1 => (0.5, 0.5),
+                0 => (0.3, 0.6),
+                _ => (0.6, 0.3),
+            })
+            .collect();
+        for truth in [equal, cancelling] {
+            let (winner, _) = answer_rates(&truth, repeats, &mut random);
+            assert!(winner <= limit(0.05), "{cases} × {repeats}: {winner}");
+        }
+    }
+}
+
+#[test]
+fn difference_of_the_tolerance_is_denied_in_at_most_alpha() {
+    let mut random = Random::new(22);
+    for (a, b) in [(0.9, 0.85), (0.5, 0.55), (0.95, 1.0)] {
+        for (cases, repeats) in [(1, 200), (5, 60)] {
+            let (_, none) = answer_rates(&vec![(a, b); cases], repeats, &mut random);
+            assert!(none <= limit(0.05), "{cases} × {repeats}, {a} and {b}: {none}");
+        }
+    }
+}
+
+/// In a fraction of a design, each level of a factor is pooled over the levels of the others, whose effects differ.
+#[test]
+fn pooled_levels_of_a_factor_without_effect_have_a_winner_in_at_most_alpha() {
+    let mut random = Random::new(23);
+    let criteria = RegressionCriteria::default();
+    let design = yb_stats::fractional_factorial(3, 3).unwrap();
+    for (cases, repeats) in [(1, 10), (5, 3)] {
+        let mut winner = 0;
+        for _ in 0..SIMULATIONS {
+            let pairs: Vec<PassPair> = (0..cases)
+                .map(|_| {
+                    let mut arms = [PassCount::default(); 2];
+                    for levels in &design.combinations {
+                        let rate = 0.15 + 0.5 * levels[0] as f64 + 0.2 * levels[1] as f64;
+                        let drawn = draw(&mut random, rate, repeats);
+                        let arm = &mut arms[levels[2]];
+                        (arm.passed, arm.of) = (arm.passed + drawn.passed, arm.of + drawn.of);
+                    }
+                    PassPair { a: arms[0], b: arms[1] }
+                })
+                .collect();
+            let answer = yb_stats::compare_suite(&pairs, &criteria).unwrap().answer(&criteria);
+            winner += usize::from(matches!(answer, Answer::Better | Answer::Worse));
+        }
+        let share = winner as f64 / SIMULATIONS as f64;
         assert!(share <= limit(0.05), "{cases} × {repeats}: {share}");
     }
 }

@@ -2,14 +2,14 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::process::Child;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::control::{ControlSocket, PendingControl};
+use super::shim_process::{ShimProcess, ShimStdio};
 use super::{TreeEvent, TreeOutcome};
 #[cfg(target_os = "linux")]
 use crate::cgroup::Cgroup;
@@ -21,7 +21,6 @@ use crate::process_table::ProcessTree;
 use crate::program;
 use crate::record::{ProcessIdentity, TreeRecord};
 use crate::report::{Containment, ContainmentMethod, ContainmentMode};
-use crate::shim::SHIM_ARGUMENT;
 use crate::wire::{ShimEvent, ShimRequest, SpawnRequest, SpawnStage};
 
 /// How long a shim may take to start its child.
@@ -38,7 +37,7 @@ const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 pub(crate) struct ContainedTree {
     /// `None` after the final event.
     control: Option<ControlSocket>,
-    shim: Child,
+    shim: ShimProcess,
     /// Identities of the shim and the leader; known after the first event of the shim.
     shim_id: Option<ProcessIdentity>,
     leader: Option<ProcessIdentity>,
@@ -93,6 +92,9 @@ impl ContainedTree {
                     (SpawnStage::Restrict, _) => {
                         SpawnError::System { what: "drop privileges for the sandbox", source }
                     }
+                    (SpawnStage::Mount, _) => {
+                        SpawnError::System { what: "mount the overlay of the sandbox", source }
+                    }
                     (SpawnStage::Exec, _) => super::exec_error(source, program, cwd, total),
                 })
             }
@@ -110,7 +112,7 @@ impl ContainedTree {
         }
     }
 
-    async fn spawn_shim(shim: &PathBuf, start: SpawnPlan) -> io::Result<Self> {
+    async fn spawn_shim(shim: &Path, start: SpawnPlan) -> io::Result<Self> {
         let born = std::time::Instant::now();
         let id = start.id.clone();
         let request = ShimRequest::Spawn(Box::new(SpawnRequest {
@@ -123,6 +125,7 @@ impl ContainedTree {
             sandboxed: start.sandboxed,
             rules: start.rules,
             files: start.files,
+            overlay: start.overlay,
             limits: start.limits,
             open_files: open_files::limit_of_children(),
             id: start.id,
@@ -131,15 +134,22 @@ impl ContainedTree {
         }));
         let descriptors: Vec<OwnedFd> =
             start.stdin.map(OwnedFd::from).into_iter().chain(start.channel.map(OwnedFd::from)).collect();
-        let (pending, shim_socket) = PendingControl::new(&request, &descriptors)?;
+        let (mut pending, control) = PendingControl::new(&request, &descriptors)?;
+        let mut stdio = ShimStdio { control, stdout: start.stdout.into(), stderr: start.stderr.into() };
+        let shim = match ShimProcess::fork(shim, &stdio) {
+            Ok(Some(shim)) => {
+                drop(stdio);
+                shim
+            }
+            Ok(None) => ShimProcess::spawn(shim, stdio)?,
+            Err(_) => {
+                // A new socket: the lost keeper may have forked a shim that reads from this one. That shim never
+                // gets the release of its child.
+                (pending, stdio.control) = PendingControl::new(&request, &descriptors)?;
+                ShimProcess::spawn(shim, stdio)?
+            }
+        };
         drop(descriptors);
-        let mut command = tokio::process::Command::new(shim);
-        command.arg(SHIM_ARGUMENT).env_clear().current_dir("/").process_group(0);
-        command.stdin(OwnedFd::from(shim_socket)).stdout(start.stdout).stderr(start.stderr);
-        #[expect(clippy::disallowed_methods, reason = "the only place that spawns shims")]
-        let shim = command.spawn()?;
-        // The command owns the peer ends of socket and pipes; they would never close.
-        drop(command);
         let control = Some(pending.send().await?);
         let (shim_id, leader, method, cgroup) = (None, None, ContainmentMethod::Sweep, None);
         Ok(Self { control, shim, shim_id, leader, born, id, method, cgroup })

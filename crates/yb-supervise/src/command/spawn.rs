@@ -3,6 +3,8 @@
 
 #[cfg(unix)]
 use super::Launch;
+use std::path::Path;
+
 use super::{Command, OutputMode};
 use crate::backend::{Backend, BackendKind};
 use crate::capture::CapturedOutput;
@@ -46,10 +48,19 @@ impl Command {
             None => std::env::current_dir(),
         };
         let cwd = cwd.map_err(system("resolve the working directory"))?;
-        if !cwd.is_dir() {
+        let overlay = self.sandbox.as_ref().and_then(|sandbox| sandbox.overlay.clone());
+        let in_layer = overlay.as_ref().and_then(|overlay| overlay.resolve(&cwd));
+        if !in_layer.as_ref().unwrap_or(&cwd).is_dir() {
             return Err(SpawnError::CwdMissing { path: cwd });
         }
-        let program = program::resolve(&self.program, &env)?;
+        let in_layer = overlay.as_ref().and_then(|overlay| overlay.resolve(Path::new(&self.program)));
+        let program = match in_layer {
+            Some(in_layer) => {
+                program::resolve(in_layer.as_os_str(), &env)?;
+                self.program.clone().into()
+            }
+            None => program::resolve(&self.program, &env)?,
+        };
         let backend_kind = self.backend_kind()?;
         #[cfg(unix)]
         if matches!(backend_kind, BackendKind::Direct) && !self.resources.is_empty() {
@@ -91,7 +102,7 @@ impl Command {
                     None => None,
                 };
                 let queue = LineQueue::new(thread.waker());
-                let lines = LineSplitter::new(queue.clone(), line_limit);
+                let lines = LineSplitter::new(queue.clone(), line_limit, self.line_limits);
                 (OutputTarget::Stream { lines, tee, stderr: TailBuffer::default() }, Some(queue))
             }
         };
@@ -100,7 +111,8 @@ impl Command {
         } else {
             OutputRedactor::text(&secrets)
         };
-        let sink = Sink::new([stdout, OutputRedactor::text(&secrets)], log, target, tap_sender);
+        let sink = Sink::new([stdout, OutputRedactor::text(&secrets)], log, target, tap_sender)
+            .omit_from_log(self.omitted_lines);
 
         #[cfg(unix)]
         let (egress_proxy, channel) = match proxy_setup.zip(self.sandbox) {
@@ -135,6 +147,8 @@ impl Command {
             rules: plan.rules,
             #[cfg(unix)]
             files: plan.files,
+            #[cfg(unix)]
+            overlay,
             #[cfg(unix)]
             limits: self.resources,
             #[cfg(unix)]

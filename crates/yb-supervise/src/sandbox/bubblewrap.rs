@@ -33,7 +33,8 @@ pub(crate) fn bwrap_args(
     search: Option<&OsStr>,
     by: BwrapParent<'_>,
 ) -> Result<Vec<OsString>, SpawnError> {
-    check_format(program)?;
+    let in_layer = sandbox.overlay.as_ref().and_then(|overlay| overlay.resolve(program));
+    check_format(in_layer.as_deref().unwrap_or(program))?;
     let view = FilesystemView::build(sandbox, program, search)?;
     if !view.is_visible(cwd) {
         return Err(SpawnError::CwdNotVisible { path: cwd.to_owned() });

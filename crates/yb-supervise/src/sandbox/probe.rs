@@ -70,6 +70,12 @@ pub(crate) fn bubblewrap() -> Result<PathBuf, SandboxUnavailable> {
     FOUND.get_or_init(find).clone().ok_or_else(missing)
 }
 
+/// Forgets that sandboxes work: one could not be set up.
+#[cfg(target_os = "linux")]
+pub(crate) fn forget() {
+    platform::forget();
+}
+
 fn missing() -> SandboxUnavailable {
     if cfg!(target_os = "linux") {
         let fix = "install the `bubblewrap` package, e.g. `apt-get install bubblewrap`";
@@ -105,21 +111,52 @@ mod platform {
 
     use super::super::{BwrapParent, Sandbox, SandboxKind, SyscallFilter, bwrap_args, rules};
     use super::{SandboxUnavailable, bubblewrap as find};
+    use crate::facts::{forget_fact, kernel_identity, program_identity, recall_fact, remember_fact};
     use crate::restrict::{FilterPrograms, MIN_ABI, Restriction};
     use crate::sys;
+
+    /// The facts that are kept between processes.
+    const BUBBLEWRAP_FACT: &str = "bubblewrap";
+    const FILTER_FACT: &str = "syscall-filter";
 
     /// Timeout of the probe, which normally takes milliseconds.
     const LIMIT: Duration = Duration::from_secs(10);
 
+    pub(super) fn forget() {
+        forget_fact(BUBBLEWRAP_FACT);
+        forget_fact(FILTER_FACT);
+    }
+
     pub(super) fn bubblewrap() -> Result<(), SandboxUnavailable> {
         let bwrap = find()?;
+        remembered(BUBBLEWRAP_FACT, program_identity(&bwrap), || try_bubblewrap(&bwrap))
+    }
+
+    /// Returns the result of an earlier process, if it succeeded and nothing has changed that it depends on.
+    fn remembered(
+        fact: &str,
+        program: Option<String>,
+        probe: impl FnOnce() -> Result<(), SandboxUnavailable>,
+    ) -> Result<(), SandboxUnavailable> {
+        let key = program.map(|program| format!("{program}\n{}", kernel_identity()));
+        if key.as_ref().is_some_and(|key| recall_fact(fact, key).is_some()) {
+            return Ok(());
+        }
+        probe()?;
+        if let Some(key) = key {
+            remember_fact(fact, &key, "works");
+        }
+        Ok(())
+    }
+
+    fn try_bubblewrap(bwrap: &Path) -> Result<(), SandboxUnavailable> {
         let broken = |reason: String| SandboxUnavailable::new(reason, "see `yb doctor`, or `bwrap --help`");
         let program = Path::new("/bin/sh");
         let args = ["-c", "exit 0"].map(OsString::from);
         let sandbox = Sandbox::new().writable_as(std::env::temp_dir(), "/tmp");
         let argv = bwrap_args(&sandbox, program, &args, Path::new("/tmp"), None, BwrapParent::Host)
             .map_err(|error| broken(error.to_string()))?;
-        let mut command = Command::new(&bwrap);
+        let mut command = Command::new(bwrap);
         let output =
             run(command.args(&argv)).map_err(|error| broken(format!("`{}`: {error}", bwrap.display())))?;
         if output.status.success() {
@@ -183,10 +220,16 @@ mod platform {
                 "set `sysctl -w kernel.yama.ptrace_scope=1`, or use bubblewrap",
             ));
         }
+        let shell = Path::new("/bin/sh");
+        let identity = program_identity(shell).map(|shell| format!("{shell} {kind}"));
+        remembered(FILTER_FACT, identity, || try_syscall_filter(kind, shell))
+    }
+
+    fn try_syscall_filter(kind: SandboxKind, shell: &Path) -> Result<(), SandboxUnavailable> {
         let attempt = || -> io::Result<Output> {
             let filter = SyscallFilter::new(&Sandbox::new().kind(kind))?;
             let (filter, _listener) = FilterPrograms::prepare(&filter)?;
-            let mut command = Command::new("/bin/sh");
+            let mut command = Command::new(shell);
             sys::filter_before_exec(&mut command, filter);
             run(command.args(["-c", "exit 0"]))
         };

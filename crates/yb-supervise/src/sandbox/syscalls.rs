@@ -234,6 +234,8 @@ pub(crate) static RULES: &[SyscallRule] = &[
     // Input into a terminal.
     deny("ioctl:terminal", libc::SYS_ioctl)
         .when(&[&[is(1, libc::TIOCSTI as u32)], &[is(1, libc::TIOCLINUX as u32)]]),
+    // EXT4_IOC_MOVE_EXT exchanges the blocks of two files without changing their times, which captures rely on.
+    deny("ioctl:move-extents", libc::SYS_ioctl).when(&[&[is(1, 0xc028_660f)]]),
     // Socket families other than Unix, IPv4, IPv6 and netlink, of which name resolution needs the routes.
     deny("socket:family", libc::SYS_socket).errno(EAFNOSUPPORT).when(&[&[
         is_not(0, libc::AF_UNIX as u32),

@@ -16,7 +16,7 @@ pub(super) const DIRECTORIES: [&str; 11] = [
 ];
 
 /// The allowed entries of `/etc`: no secrets, and no host names except for the resolver configuration.
-pub(super) const ETC: [&str; 38] = [
+pub(super) const ETC: [&str; 44] = [
     "alternatives",
     "bash.bashrc",
     "ca-certificates",
@@ -30,6 +30,11 @@ pub(super) const ETC: [&str; 38] = [
     "hosts",
     "inputrc",
     "java",
+    "java-11-openjdk",
+    "java-17-openjdk",
+    "java-21-openjdk",
+    "java-25-openjdk",
+    "java-8-openjdk",
     "ld.so.cache",
     "ld.so.conf",
     "ld.so.conf.d",
@@ -44,6 +49,7 @@ pub(super) const ETC: [&str; 38] = [
     "os-release",
     "passwd",
     "perl",
+    "php",
     "pki",
     "profile",
     "protocols",

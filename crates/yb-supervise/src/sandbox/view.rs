@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::system::{BIN_SIBLINGS, DIRECTORIES, ETC, MUTABLE_ETC};
-use super::{PathMapping, Sandbox};
+use super::{OverlayMount, PathMapping, Sandbox};
 use crate::error::SpawnError;
 use crate::shim::MAX_FILE_SIZE;
 use crate::wire::FileContent;
@@ -78,7 +78,7 @@ impl FilesystemView {
         search: Option<&OsStr>,
     ) -> Result<Self, SpawnError> {
         let mut view = Self::clone(&Self::base(search));
-        let hidden = HiddenPath::existing(&sandbox.hidden);
+        let hidden = HiddenPath::existing(&sandbox.hidden, sandbox.overlay.as_ref());
         // Hidden paths win over the base view, and lose to explicitly listed paths.
         view.hide(&hidden);
         for (list, access) in [(&sandbox.read_only, Access::Read), (&sandbox.writable, Access::Write)] {
@@ -282,8 +282,14 @@ struct HiddenPath<'a> {
 }
 
 impl<'a> HiddenPath<'a> {
-    fn existing(paths: &'a [PathBuf]) -> Vec<Self> {
+    fn existing(paths: &'a [PathBuf], overlay: Option<&OverlayMount>) -> Vec<Self> {
         let existing_paths = paths.iter().filter_map(|path| {
+            // Outside of the sandbox, the target of an overlay is empty.
+            if let Some(overlay) = overlay.filter(|overlay| path.starts_with(&overlay.target)) {
+                let directory = overlay.resolve(path)?.is_dir();
+                let below = path.strip_prefix(&overlay.target).ok()?;
+                return Some(Self { path, real: real(&overlay.target).ok()?.join(below), directory });
+            }
             let real = real(path).ok()?;
             Some(Self { path, directory: real.is_dir(), real })
         });

@@ -142,6 +142,10 @@ pub(super) fn fork_child(
             sys::close_all_but_stdio_on_exec();
             let mut stage = SpawnStage::Exec;
             let mut prepare_child = || {
+                #[cfg(target_os = "linux")]
+                if let Some(overlay) = &request.overlay {
+                    overlay.mount(&request.id).inspect_err(|_| stage = SpawnStage::Mount)?;
+                }
                 prepare_child(request, fds)?;
                 #[cfg(target_os = "linux")]
                 if let Some(restriction) = restriction.take() {
@@ -179,8 +183,8 @@ impl ForkedChild {
         if self.failure.read_exact(&mut failure).is_ok() {
             let _ = waitid(WaitId::Pid(self.leader), WaitIdOptions::EXITED);
             let [stage, a, b, c, d] = failure;
-            let stage =
-                if stage == SpawnStage::Restrict as u8 { SpawnStage::Restrict } else { SpawnStage::Exec };
+            let stage = [SpawnStage::Restrict, SpawnStage::Mount].into_iter().find(|one| *one as u8 == stage);
+            let stage = stage.unwrap_or(SpawnStage::Exec);
             return Err((stage, io::Error::from_raw_os_error(i32::from_le_bytes([a, b, c, d]))));
         }
         #[cfg(target_os = "linux")]

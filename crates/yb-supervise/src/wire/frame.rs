@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::{FileContent, LandlockRules};
 use crate::limits::ResourceLimits;
 use crate::report::{ContainmentMethod, ExitStatus};
+use crate::sandbox::OverlayMount;
 #[cfg(target_os = "linux")]
 use crate::sandbox::SyscallFilter;
 
@@ -82,6 +83,13 @@ impl FrameWriter {
             };
             self.u64(is_given);
             self.bytes(bytes);
+        }
+    }
+
+    pub(super) fn overlay(&mut self, overlay: Option<&OverlayMount>) {
+        self.u64(u64::from(overlay.is_some()));
+        if let Some(OverlayMount { lower, upper, work, target }) = overlay {
+            [lower, upper, work, target].into_iter().for_each(|path| self.os(path.as_os_str()));
         }
     }
 
@@ -188,6 +196,14 @@ impl FrameReader<'_> {
                 1 => FileContent::Bytes(body.bytes()?),
                 _ => return Err(malformed()),
             })
+        })
+    }
+
+    pub(super) fn overlay(&mut self) -> io::Result<Option<OverlayMount>> {
+        Ok(match self.u64()? {
+            0 => None,
+            1 => Some(OverlayMount::new(self.os()?, self.os()?, self.os()?, self.os()?)),
+            _ => return Err(malformed()),
         })
     }
 

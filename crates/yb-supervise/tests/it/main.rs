@@ -13,10 +13,14 @@ mod exit_status;
 mod host_killed;
 mod hostile;
 #[cfg(target_os = "linux")]
+mod keeper;
+#[cfg(target_os = "linux")]
 mod landlock;
 #[cfg(target_os = "linux")]
 mod limits;
 mod output;
+#[cfg(target_os = "linux")]
+mod overlay;
 mod pause;
 mod quota;
 mod reap;

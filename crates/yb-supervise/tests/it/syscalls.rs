@@ -160,6 +160,7 @@ fn call(rule: &str, file: &Path) -> (String, i32) {
         "swapon" => (libc::SYS_swapon, "1,1073741824".to_owned(), EPERM),
         "syslog" => (libc::SYS_syslog, "10".to_owned(), EPERM),
         "ioctl:terminal" => (libc::SYS_ioctl, format!("0,{}", libc::TIOCSTI), EPERM),
+        "ioctl:move-extents" => (libc::SYS_ioctl, format!("0,{}", 0xc028_660f_u32), EPERM),
         // An invalid type is found after the family.
         "socket:family" => (libc::SYS_socket, format!("{},11", libc::AF_VSOCK), EAFNOSUPPORT),
         "socket:netlink" => (libc::SYS_socket, format!("{},11,4", libc::AF_NETLINK), EPROTONOSUPPORT),

@@ -1,5 +1,5 @@
-//! Seals: the last line of each frame is a digest of everything before it, so that a changed, dropped or moved line is noticed
-//! by whoever reads the tape.
+//! Seals: the last line of each frame is a digest of everything before it, so that a reader
+//! detects a changed, dropped or moved line.
 
 use super::record::SealRecord;
 

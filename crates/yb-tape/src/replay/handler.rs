@@ -31,6 +31,7 @@ use crate::replace::{MatchBoundary, TextReplacer};
 use crate::rewrite::rewrite;
 use crate::server::placeholder;
 use crate::tape::{Exchange, Tape};
+use crate::traffic::WaitingSince;
 use crate::upstream::{Client, end_to_end_headers};
 use crate::usage;
 
@@ -374,7 +375,13 @@ impl RequestHandler for ReplayHandler {
     async fn handle(self: Arc<Self>, request: Request<Incoming>) -> HandlerResult {
         let (parts, body) = request.into_parts();
         match Limited::new(body, MAX_REQUEST_BYTES).collect().await {
-            Ok(body) => self.respond(parts, body.to_bytes()).await,
+            Ok(body) => {
+                let body = body.to_bytes();
+                if let Some(observer) = parts.extensions.get::<WaitingSince>() {
+                    observer.read_request(&body);
+                }
+                self.respond(parts, body).await
+            }
             Err(_) => {
                 let message = format!("request larger than {MAX_REQUEST_BYTES} bytes or incomplete");
                 Ok(error_response(ApiErrorKind::RequestTooLarge, StatusCode::PAYLOAD_TOO_LARGE, &message))

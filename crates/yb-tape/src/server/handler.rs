@@ -81,6 +81,7 @@ impl ScriptHandler {
             }
         };
         if let Some(waiting) = parts.extensions.get::<WaitingSince>() {
+            waiting.read_request(&body);
             waiting.start();
         }
         let incoming = IncomingRequest::new(parts, number, &body);

@@ -73,3 +73,18 @@ fn architecture_table_lists_only_crates_that_exist() {
         assert!(members.contains(&name), "no such crate: `{name}`");
     }
 }
+
+/// CI turns the warnings of the lints into errors.
+#[test]
+fn nfr_4_every_crate_has_the_lints_that_demand_documentation() {
+    let read = |path: PathBuf| std::fs::read_to_string(path).unwrap();
+    let root = read(workspace_root().join("Cargo.toml"));
+    let (_, lints) = root.split_once("[workspace.lints.rust]").unwrap();
+    assert!(lints.contains("\nmissing_docs = \"warn\"\n"), "{lints}");
+    for (name, _) in dependencies() {
+        let manifest = read(workspace_root().join("crates").join(&name).join("Cargo.toml"));
+        assert!(manifest.contains("\n[lints]\nworkspace = true\n"), "{name}");
+    }
+    let ci = read(workspace_root().join(".ci/run"));
+    assert!(ci.contains("-D warnings"), "{ci}");
+}

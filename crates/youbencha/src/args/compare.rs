@@ -12,11 +12,11 @@ pub(crate) struct CompareArgs {
     #[arg(value_name = "BEFORE")]
     pub(crate) a: String,
 
-    /// Baseline, run or `results.json` to compare with the reference
-    #[arg(value_name = "NOW", default_value = "latest")]
-    pub(crate) b: String,
+    /// Baseline, run or `results.json` to compare with the reference [default: latest]
+    #[arg(value_name = "NOW")]
+    pub(crate) b: Option<String>,
 
-    /// Compare only this variant (`NAME`), or two variants (`BEFORE=NOW`); repeatable
+    /// Compare only this variant (`NAME`), or two variants (`BEFORE=NOW`); repeatable, each variant once
     #[arg(long = "variant", value_name = "NAME", value_parser = variant)]
     pub(crate) variants: Vec<(String, String)>,
 
@@ -39,6 +39,18 @@ pub(crate) struct CompareArgs {
     /// Print a JSON object (schema: `yb schema comparison`)
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl CompareArgs {
+    /// Returns the names of both runs. `latest` alone is compared with the run before it, unless two of its variants are
+    /// to be compared.
+    pub(crate) fn names(&self) -> (&str, &str) {
+        let within = self.variants.iter().any(|(before, now)| before != now);
+        match (self.a.as_str(), self.b.as_deref()) {
+            ("latest", None) if !within => ("latest~1", "latest"),
+            (a, b) => (a, b.unwrap_or("latest")),
+        }
+    }
 }
 
 fn variant(text: &str) -> Result<(String, String), String> {

@@ -21,7 +21,7 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "RUN")]
     pub(crate) from: Option<String>,
 
-    /// Only trials with the outcome `grader_error`
+    /// Only trials that failed or could not be graded
     #[arg(long, requires = "from")]
     pub(crate) failed_only: bool,
 

@@ -58,6 +58,12 @@ Examples:
   yb validate --strict cases/a.yaml cases/b.yaml
   yb validate -v testcase.yaml";
 
+pub(super) const CHECK: &str = "\
+Examples:
+  yb check testcase.yaml                        prove a case before running it
+  yb check suite.yaml --repeat 10               look for flaky evaluators
+  yb check suite.yaml --judges                  include judges, which cost money";
+
 pub(super) const CONFIG: &str = "\
 Examples:
   yb config list
@@ -68,7 +74,7 @@ Examples:
   yb eval eval.yaml                             grade the directory named in the file
   yb eval --from latest                         re-grade a run with the current case files
   yb eval --from latest evaluators.yaml         use other evaluators
-  yb eval --from latest --failed-only           only trials with grader errors
+  yb eval --from latest --failed-only           only trials that failed or could not be graded
   yb eval --from latest --json | jq -r .grading";
 
 pub(super) const INIT: &str = "\
@@ -217,8 +223,9 @@ Examples:
 pub(super) const COMPARE: &str = "\
 Examples:
   yb compare main                               newest run with the baseline `main`
-  yb compare run-2026-11-14 latest              two runs
-  yb compare latest latest --variant old=new    two variants of one run
+  yb compare latest                             newest run with the one before (`latest~1`)
+  yb compare run-2026-11-14 latest~2            two runs
+  yb compare latest --variant old=new           two variants of one run
   yb compare main --estimand new-cases --tolerance 0.02
   yb compare main --json | jq -r .reason";
 
@@ -248,6 +255,30 @@ Examples:
 pub(super) const BASELINE_REMOVE: &str = "\
 Examples:
   yb baseline remove main";
+
+pub(super) const DIFF: &str = "\
+Examples:
+  yb diff greeting--a--1 greeting--b--1         two trials of the newest run
+  yb diff latest/greeting--a--1 run-2026-11-14/greeting--a--1
+  yb diff greeting--a--1 greeting--b--1 --stat";
+
+pub(super) const OPEN: &str = "\
+Examples:
+  yb open                                       report of the newest run
+  yb open greeting--a--1                        workspace of one of its trials
+  yb open latest --print";
+
+pub(super) const VIEW: &str = "\
+Examples:
+  yb view                                       list of all runs
+  yb view latest                                newest run
+  yb view --port 8080 --no-open                 through an SSH tunnel, for example";
+
+pub(super) const TREND: &str = "\
+Examples:
+  yb trend nightly
+  yb trend suite.yaml --variant opus
+  yb trend nightly --json";
 
 pub(super) const INDEX: &str = "\
 Examples:

@@ -14,14 +14,15 @@ use crate::exit_code::ExitCode;
 /// The visible commands by group, in the order of the help.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Run", &["run", "eval", "prompt", "ask", "demo"]),
-    ("Inspect", &["show", "list", "report", "index", "verify"]),
-    ("Compare", &["compare", "gate", "baseline"]),
+    ("Inspect", &["show", "view", "open", "list", "report", "index", "verify"]),
+    ("Compare", &["compare", "diff", "trend", "gate", "baseline"]),
     ("Replay", &["tape"]),
     (
         "Set up",
         &[
             "init",
             "validate",
+            "check",
             "schema",
             "suggest-testcase",
             "config",
@@ -35,7 +36,6 @@ const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = crate::commands::topics_help())]
 pub(crate) struct HelpArgs {
     /// Command or topic [default: the help of `yb`]
     #[arg(value_name = "COMMAND|TOPIC")]
@@ -51,8 +51,13 @@ pub(crate) fn command() -> clap::Command {
         header(&command).render(),
         header(&command).render_reset()
     );
-    let after = format!("{}\n\n{}", crate::commands::topics_help(), ExitCode::table());
-    command.help_template(template).after_long_help(after).after_help(crate::commands::topics_help())
+    let topics = crate::commands::topics_help();
+    let after = format!("{topics}\n\n{}", ExitCode::table());
+    command
+        .mut_subcommand("help", |help| help.after_help(topics.clone()))
+        .help_template(template)
+        .after_long_help(after)
+        .after_help(topics)
 }
 
 fn header(command: &clap::Command) -> Style {
@@ -88,10 +93,19 @@ pub(crate) fn parse() -> Result<Args, clap::Error> {
 pub(crate) fn parse_from<T: Into<OsString> + Clone>(
     arguments: impl IntoIterator<Item = T>,
 ) -> Result<Args, clap::Error> {
-    let mut command = command();
-    let matches =
-        command.try_get_matches_from_mut(arguments).map_err(|error| with_suggestion(error, &command))?;
-    Args::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+    let mut plain = Args::command();
+    let matches = match plain.try_get_matches_from_mut(&arguments) {
+        Ok(matches) => matches,
+        // Grouped help is built only when it is shown: it would take a tenth of the time of `yb --version`.
+        Err(error) if is_help(error.kind()) => command().try_get_matches_from(&arguments)?,
+        Err(error) => return Err(with_suggestion(error, &plain)),
+    };
+    Args::from_arg_matches(&matches).map_err(|error| error.format(&mut plain))
+}
+
+fn is_help(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand)
 }
 
 /// Suggests a command for transposed or missing letters, which clap does not recognize in short names.

@@ -127,7 +127,7 @@ pub(crate) struct PromptTestArgs {
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// Stop the run when its cost reaches this amount
+    /// Stop the run when its cost reaches this amount; trials that it cuts stay pending
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub(crate) max_cost: Option<f64>,
 

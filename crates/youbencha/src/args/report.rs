@@ -8,6 +8,10 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "RUN|PATH", default_value = "latest")]
     pub(crate) from: Vec<String>,
 
+    /// Baseline, run or file to compare the run with; two `--from` are compared too
+    #[arg(long, value_name = "BASELINE|RUN|PATH")]
+    pub(crate) against: Option<String>,
+
     /// Report format
     #[arg(short, long, value_enum, default_value_t = ReportFormat::Markdown)]
     pub(crate) format: ReportFormat,

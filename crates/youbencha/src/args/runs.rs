@@ -23,8 +23,17 @@ pub(crate) struct RunArgs {
     pub(crate) resume: Option<Option<String>>,
 
     /// Rerun trials of an earlier run: `failed` in a new run, `infra` (excluded) in the same run
+    ///
+    /// `failed` also reruns all trials of a case whose files, prompt or graders were edited since, and says so.
     #[arg(long, num_args = 2, value_names = ["WHICH", "RUN"], group = "what", conflicts_with_all = ["filter", "repeat"])]
     pub(crate) rerun: Option<Vec<String>>,
+
+    /// After the run, watch the files that it read, and rerun what an edit affects, until Ctrl-C
+    ///
+    /// Watches cases, suites, prompts, laid and hidden files, scripts that cases name, the configuration, and local repositories and
+    /// directories. Each rerun is a new run of the new and edited trials. The exit code is that of the last run.
+    #[arg(short, long, conflicts_with_all = ["resume", "rerun", "dry_run", "record", "view"])]
+    pub(crate) watch: bool,
 
     /// Number of repeats of each case and variant
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -42,7 +51,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// Stop the run when its cost reaches this amount
+    /// Stop the run when its cost reaches this amount; trials that it cuts stay pending
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub(crate) max_cost: Option<f64>,
 
@@ -107,6 +116,16 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "MODEL", requires = "fork")]
     pub(crate) model: Option<String>,
 
+    /// Do not check beside the run whether an agent that does nothing would pass
+    #[arg(long)]
+    pub(crate) no_check: bool,
+
+    /// Serve pages about the run while it lasts, as `yb view` does, and open them in the browser
+    ///
+    /// In a terminal the pages stay until Ctrl-C after the run.
+    #[arg(long)]
+    pub(crate) view: bool,
+
     /// Print events as lines of JSON (see `yb help events`)
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) json: bool,
@@ -133,6 +152,10 @@ pub(crate) struct RunArgs {
 
     #[command(flatten)]
     pub(crate) otel: super::OtelArgs,
+
+    /// Variables beside those of this process, for commands that run a suite themselves
+    #[arg(skip)]
+    pub(crate) env: std::collections::BTreeMap<String, String>,
 }
 
 impl RunArgs {

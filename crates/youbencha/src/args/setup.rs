@@ -13,9 +13,9 @@ pub(crate) struct InitArgs {
 pub(crate) struct InstallAgentsArgs {
     /// Install an agent CLI with npm, such as `codex@0.166.0`; repeatable
     ///
-    /// Installs to `$YB_TOOLS_DIR`, or `youbencha/tools` below `$XDG_DATA_HOME` or `~/.local/share`, next to other versions. A case or
+    /// Without a version, the newest that this version of `yb` was tested with. Installs to `$YB_TOOLS_DIR`, or `youbencha/tools` below `$XDG_DATA_HOME` or `~/.local/share`, next to other versions. A case or
     /// variant selects it with `version:`. The judge definition is not written.
-    #[arg(long, value_name = "NAME@VERSION")]
+    #[arg(long, value_name = "NAME[@VERSION]")]
     pub(crate) cli: Vec<String>,
 
     /// Overwrite existing files

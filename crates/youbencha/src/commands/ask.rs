@@ -10,6 +10,7 @@ use yb_figures::{duration_ms, money, plural};
 use yb_otel::{AgentOutcome, AgentSpans, AgentSpansConfig};
 use yb_supervise::CancellationToken;
 
+use crate::agents;
 use crate::args::AskArgs;
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
@@ -106,7 +107,7 @@ fn provider(args: &AskArgs, spans: Option<&AgentSpans>) -> ClaudeCodeProvider {
     if let Some(budget) = args.max_budget_usd {
         provider = provider.with_max_budget_usd(budget);
     }
-    if let Some(claude) = &args.claude {
+    if let Some(claude) = args.claude.clone().or_else(agents::installed_claude) {
         provider = provider.with_program(claude);
     }
     provider

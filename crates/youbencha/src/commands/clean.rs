@@ -15,7 +15,10 @@ use crate::table::Table;
 use crate::workspace;
 
 pub(super) fn run(args: &CleanArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
-    let root = workspace::root(printer)?;
+    let settings = workspace::settings(printer)?;
+    let root = std::path::absolute(settings.workspace_dir())
+        .map_err(CliError::failed_to("find the workspace directory"))?;
+    workspace::end_leftovers(&root, &settings, printer);
     let selection = select::select(&root, args)?;
     for kept in &selection.kept {
         printer.note(kept);
@@ -42,7 +45,12 @@ pub(super) fn run(args: &CleanArgs, printer: &mut Printer) -> Result<ExitCode, C
     let mut failed = false;
     for one in selection.chosen {
         match remove::remove(&root, &one) {
-            Ok(()) => removed.push(one),
+            Ok(message) => {
+                if let Some(message) = message {
+                    printer.note(format_args!("note: {message}"));
+                }
+                removed.push(one);
+            }
             Err(error) => {
                 failed = true;
                 let message = format!("failed to remove `{}`", one.path.display());

@@ -1,9 +1,9 @@
 //! `yb compare`: two runs side by side, and a decision.
 
 use yb_engine::baseline::RecordedRun;
-use yb_engine::compare::{self, CaseDifference, CompareOptions, ComparedRun, Comparison, Metric};
+use yb_engine::compare::{self, CaseDifference, CompareOptions, ComparedRun, Comparison};
 use yb_engine::stats::{Decision, Interval, RegressionCriteria};
-use yb_figures::{count, duration_ms, level, money, percent, plural, points, points_range};
+use yb_figures::{duration_ms, level, money, p_value as p, percent, plural, points, points_range};
 
 use crate::args::CompareArgs;
 use crate::error::CliError;
@@ -20,7 +20,8 @@ const NAMED: usize = 10;
 
 pub(super) fn run(args: &CompareArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let root = workspace::root(printer)?;
-    let (a, b) = (RecordedRun::find(&root, &args.a)?, RecordedRun::find(&root, &args.b)?);
+    let (a, b) = args.names();
+    let (a, b) = (RecordedRun::find(&root, a)?, RecordedRun::find(&root, b)?);
     let mut options = CompareOptions::default();
     options.question = RegressionCriteria::new(args.tolerance, args.alpha);
     (options.estimand, options.max_lost) = (args.estimand, args.max_lost);
@@ -46,6 +47,7 @@ fn show(found: &Comparison, a: &RecordedRun, b: &RecordedRun, printer: &mut Prin
     printer.line("");
     printer.text(&totals(found).to_string());
     printer.line("");
+    printer.line(&found.answer_reason);
     printer.line(&found.reason);
     list_names("only before", &found.only_in_a, printer);
     list_names("only now", &found.only_in_b, printer);
@@ -114,11 +116,6 @@ fn change_cell(share: f64) -> String {
     if share == 0.0 { "=".to_owned() } else { points(share) }
 }
 
-/// Formats a p-value.
-fn p(value: f64) -> String {
-    if value < 0.001 { "< 0.001".to_owned() } else { format!("{value:.3}") }
-}
-
 /// Pass rate and metrics over all cases.
 fn totals(found: &Comparison) -> Table {
     let bounds_header = format!("{} bounds", level(1.0 - found.question.alpha));
@@ -147,8 +144,8 @@ fn totals(found: &Comparison) -> Table {
         table.row([vec![format!("pass^{k}")], all.to_vec()].concat());
     }
     for metric in &found.metrics {
-        let in_words = |value: f64| amount(metric.metric, value.abs());
-        let with_sign = |value: f64| format!("{}{}", if value < 0.0 { "-" } else { "+" }, in_words(value));
+        let in_words = |value: f64| metric.metric.amount(value);
+        let with_sign = |value: f64| metric.metric.change(value);
         table.row(vec![
             metric.metric.label().to_owned(),
             in_words(metric.a),
@@ -160,13 +157,4 @@ fn totals(found: &Comparison) -> Table {
         ]);
     }
     table
-}
-
-fn amount(metric: Metric, value: f64) -> String {
-    match metric {
-        Metric::CostUsd => money(value),
-        Metric::DurationMs => duration_ms(value.round() as u64),
-        Metric::Turns => format!("{value:.1}"),
-        _ => count(value.round() as u64),
-    }
 }

@@ -11,7 +11,7 @@ use crate::printer::Printer;
 const FILES: [(&str, &str); 3] = [
     ("testcase.yaml", include_str!("../../init/testcase.yaml")),
     ("testcase-project/greet.sh", include_str!("../../init/testcase-project/greet.sh")),
-    ("testcase-project/test.sh", include_str!("../../init/testcase-project/test.sh")),
+    ("testcase-hidden/test.sh", include_str!("../../init/testcase-hidden/test.sh")),
 ];
 
 pub(super) fn run(args: &InitArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
@@ -30,6 +30,7 @@ pub(super) fn run(args: &InitArgs, printer: &mut Printer) -> Result<ExitCode, Cl
         printer.line(format_args!("wrote {path}"));
     }
     printer.line("\nRun it, offline and without API calls:");
+    printer.line("  yb check testcase.yaml    # prove that its graders fail an agent that does nothing");
     printer.line("  yb run testcase.yaml");
     printer.line("\nThen edit testcase.yaml: one line switches to Claude Code.");
     Ok(ExitCode::Passed)

@@ -5,6 +5,7 @@ mod run;
 mod suite;
 mod test;
 mod tool_commands;
+mod tool_host;
 
 use std::io::Read as _;
 use std::path::Path;
@@ -75,11 +76,17 @@ impl PromptSession {
         }
     }
 
-    /// Loads a prompt and formats it with the given props. Its tools are the commands that it declares.
-    fn load_formatted(&mut self, args: &FilledArgs) -> Result<(Prompt, QueryParams), CliError> {
-        let prompt = self.load(&args.file)?;
-        let tools = tool_commands::registry(&prompt, args.file.parent());
+    /// Loads a prompt. Its tools are the commands that it declares.
+    fn load_with_tools(&mut self, file: &Path) -> Result<Prompt, CliError> {
+        let prompt = self.load(file)?;
+        let tools = tool_commands::registry(&prompt, file.parent());
         self.client = client(&self.options, tools, &self.warnings);
+        Ok(prompt)
+    }
+
+    /// Loads a prompt and formats it with the given props.
+    fn load_formatted(&mut self, args: &FilledArgs) -> Result<(Prompt, QueryParams), CliError> {
+        let prompt = self.load_with_tools(&args.file)?;
         let props = props(args)?.unwrap_or_else(|| prompt.test_props());
         let formatted = self.format(&prompt, &props)?;
         Ok((prompt, formatted))

@@ -1,9 +1,12 @@
 //! `yb report`: writes reports of recorded runs, by default next to their results.
 
 use std::fs;
-use std::path::Path;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 
-use yb_engine::atomic_file::{Durability, write_atomic};
+use yb_engine::atomic_file::{Durability, write_atomic_with};
+use yb_engine::baseline::RecordedRun;
+use yb_engine::compare::{self, CompareOptions};
 use yb_engine::run::{self, RunDir, RunError};
 use yb_figures::plural;
 use yb_report::{Html, ReadError, Report, Run};
@@ -12,7 +15,7 @@ use crate::args::{ReportArgs, ReportFormat};
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::files::refuse_link;
-use crate::printer::{Printer, escaped_json};
+use crate::printer::{EscapedJson, Printer};
 use crate::workspace::{self, display_path};
 
 const INDEX: &str = "index.html";
@@ -22,10 +25,10 @@ pub(super) fn run(args: &ReportArgs, printer: &mut Printer) -> Result<ExitCode, 
     let root = workspace::root(printer)?;
     let runs = args.from.iter().map(|name| read(&root, name)).collect::<Result<Vec<Run>, _>>()?;
     let beside = runs.first().map(|run| run.directory.clone()).unwrap_or_default();
-    let report = Report::of(runs);
+    let report = with_comparison(args, &root, Report::of(runs), printer)?;
     let text = match args.format {
+        ReportFormat::Json => return json(args, &report, &beside, printer),
         ReportFormat::Markdown => yb_report::markdown(&report),
-        ReportFormat::Json => escaped_json(&yb_report::json(&report)),
         ReportFormat::Junit => yb_report::junit(&report),
         ReportFormat::Csv => yb_report::csv(&report),
         ReportFormat::Github => yb_report::github(&report),
@@ -42,8 +45,34 @@ pub(super) fn run(args: &ReportArgs, printer: &mut Printer) -> Result<ExitCode, 
     Ok(ExitCode::Passed)
 }
 
+/// Adds the comparison with `--against`, or of two runs.
+fn with_comparison(
+    args: &ReportArgs,
+    root: &Path,
+    report: Report,
+    printer: &mut Printer,
+) -> Result<Report, CliError> {
+    let compared = |a: &str, b: &str| -> Result<compare::Comparison, CliError> {
+        let (a, b) = (RecordedRun::find(root, a)?, RecordedRun::find(root, b)?);
+        Ok(compare::compare(&a, &b, &CompareOptions::default())?)
+    };
+    match (args.against.as_deref(), args.from.as_slice()) {
+        (Some(against), [run]) => Ok(report.compared(compared(against, run)?)),
+        (Some(_), _) => Err(CliError::new(ErrorKind::Usage, "`--against` needs exactly one `--from`")
+            .hint("compare two runs with two `--from`, the older one first")),
+        (None, [a, b]) => match compared(a, b) {
+            Ok(found) => Ok(report.compared(found)),
+            Err(error) => {
+                printer.note(format_args!("note: the runs are not compared: {}", error.message()));
+                Ok(report)
+            }
+        },
+        (None, _) => Ok(report),
+    }
+}
+
 /// Reads an existing path, or else a run by name.
-fn read(root: &Path, name: &str) -> Result<Run, CliError> {
+pub(super) fn read(root: &Path, name: &str) -> Result<Run, CliError> {
     let path = Path::new(name);
     let found = if path.is_file() {
         // The results of a run are next to its plan.
@@ -75,7 +104,8 @@ fn read_run(folder: &Path) -> Result<Run, ReadError> {
 fn no_such(error: RunError, path: &Path) -> CliError {
     if path.components().count() > 1 && matches!(error, RunError::NoSuchRun { .. }) {
         return CliError::new(ErrorKind::Usage, format!("no run or results found: `{}`", path.display()))
-            .hint("pass the name or directory of a run, or the `results.json` of one trial");
+            .hint("pass the name or directory of a run, or the `results.json` of one trial")
+            .hint("runs are in `runs` of the workspace directory; `latest` is the newest");
     }
     error.into()
 }
@@ -89,18 +119,53 @@ fn edge(kind: ErrorKind, error: &ReadError) -> CliError {
     }
 }
 
+/// Writes JSON trial by trial, because a report of many trials is large.
+fn json(
+    args: &ReportArgs,
+    report: &Report,
+    beside: &Path,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
+    let render = |out: &mut dyn Write| {
+        let mut escaping = EscapedJson::new(BufWriter::new(out));
+        yb_report::write_json(report, &mut escaping)?;
+        escaping.finish()
+    };
+    match args.output.as_deref() {
+        Some(path) if path == Path::new("-") => printer.raw_document(render),
+        output => {
+            let path = output.map_or_else(|| beside.join(args.format.file_name()), Path::to_owned);
+            write_with(&path, render)?;
+            printer.line(format_args!("wrote {}", display_path(&path)));
+        }
+    }
+    Ok(ExitCode::Passed)
+}
+
 fn html(
     args: &ReportArgs,
     html: &Html<'_>,
     beside: &Path,
     printer: &mut Printer,
 ) -> Result<ExitCode, CliError> {
+    if html.is_single_file() && args.output.as_deref() == Some(Path::new("-")) {
+        html.pages().for_each(|page| printer.raw_bytes(page.text.as_bytes()));
+        return Ok(ExitCode::Passed);
+    }
+    let (index, pages) = write_html(html, args.output.as_deref(), beside)?;
+    let more = if pages > 1 { format!(" and {}", plural(pages - 1, "page")) } else { String::new() };
+    printer.line(format_args!("wrote {}{more}", display_path(&index)));
+    Ok(ExitCode::Passed)
+}
+
+/// Writes the pages and returns the path of the first and their number.
+pub(super) fn write_html(
+    html: &Html<'_>,
+    output: Option<&Path>,
+    beside: &Path,
+) -> Result<(PathBuf, u64), CliError> {
     let is_file = |path: &Path| path.extension().is_some_and(|end| end == "html" || end == "htm");
-    let index = match (args.output.as_deref(), html.is_single_file()) {
-        (Some(path), true) if path == Path::new("-") => {
-            html.pages().for_each(|page| printer.raw_bytes(page.text.as_bytes()));
-            return Ok(ExitCode::Passed);
-        }
+    let index = match (output, html.is_single_file()) {
         (Some(path), false) if path == Path::new("-") || is_file(path) => {
             return Err(CliError::new(
                 ErrorKind::Usage,
@@ -114,7 +179,7 @@ fn html(
         }
         (Some(path), true) if is_file(path) => path.to_owned(),
         (Some(path), _) => path.join(INDEX),
-        (None, true) => beside.join(args.format.file_name()),
+        (None, true) => beside.join(ReportFormat::Html.file_name()),
         (None, false) => beside.join("report").join(INDEX),
     };
     let folder = index.parent().map(Path::to_owned).unwrap_or_default();
@@ -124,13 +189,16 @@ fn html(
         write(&path, &page.text)?;
         pages += 1;
     }
-    let more = if pages > 1 { format!(" and {}", plural(pages - 1, "page")) } else { String::new() };
-    printer.line(format_args!("wrote {}{more}", display_path(&index)));
-    Ok(ExitCode::Passed)
+    Ok((index, pages))
 }
 
 /// Writes a report file atomically, without syncing: it can be created again.
 fn write(path: &Path, text: &str) -> Result<(), CliError> {
+    write_with(path, |out| out.write_all(text.as_bytes()))
+}
+
+/// Writes a report file like [`write`], from what a function writes.
+fn write_with(path: &Path, render: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), CliError> {
     let failed = |error| {
         CliError::new(ErrorKind::Infrastructure, format!("failed to write `{}`", path.display()))
             .caused_by(error)
@@ -143,5 +211,5 @@ fn write(path: &Path, text: &str) -> Result<(), CliError> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
         fs::create_dir_all(folder).map_err(failed)?;
     }
-    write_atomic(path, text.as_bytes(), Durability::Unsynced).map_err(failed)
+    write_atomic_with(path, Durability::Unsynced, render).map_err(failed)
 }

@@ -5,12 +5,16 @@ mod estimate;
 pub(super) mod jobs;
 pub(super) mod load;
 pub(super) mod summary;
+mod watch;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::sync::mpsc;
 use yb_engine::Extensions;
+use yb_engine::baseline::BaselineError;
 use yb_engine::case::TapeMode;
 use yb_engine::config::Settings;
 use yb_engine::gates::{GateOverride, Gates};
@@ -22,14 +26,19 @@ use yb_engine::tape::{ForkAt, TapeOptions};
 use yb_engine::trial::TrialError;
 
 use self::dry_run::PlannedRun;
+use self::watch::{WatchSelection, WatchState};
 use crate::agents;
 use crate::args::RunArgs;
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
-use crate::report::{self, JsonReporter, LineReporter, LiveReporter, QuietReporter, Reporter, Screen};
+use crate::report::{
+    self, FollowedRun, JSON_VERSION, JsonReporter, LineReporter, LiveReporter, QuietReporter, Reporter,
+    Screen,
+};
 use crate::signals::{SignalRequest, Signals, suspend_process};
 use crate::tracing::{RunTrace, Tracing};
+use crate::workspace;
 
 /// How long to wait for process trees to suspend before this process does.
 const SUSPEND_TIMEOUT: Duration = Duration::from_secs(2);
@@ -60,38 +69,60 @@ pub(super) fn run(
     runtime.block_on(async {
         let mut signals =
             Signals::listen_for_suspension().map_err(CliError::failed_to("listen for signals"))?;
-        let mut tracing = Tracing::off();
-        let opened = {
-            let opening = open(args, extensions, &mut tracing, printer);
-            tokio::pin!(opening);
-            loop {
-                tokio::select! {
-                    opened = &mut opening => break opened?,
-                    request = signals.next() => match request {
-                        SignalRequest::Suspend => suspend_process(),
-                        // No trial has started yet.
-                        _ => return Ok(ExitCode::Interrupted),
-                    },
-                }
-            }
-        };
-        match opened {
-            Preparation::Done(code) => Ok(code),
-            Preparation::Run(mut open, setup, limits) => {
-                let (run, plan) = (open.run.clone(), open.plan.clone());
-                let trace = tracing.run(&plan);
-                open.trace = trace.as_ref().map(RunTrace::node);
-                let worked = work(args, *open, &setup, &limits, &mut signals, printer).await;
-                if let Some((trace, over)) = trace.as_ref().zip(worked.as_ref().ok()) {
-                    trace.end(over);
-                }
-                drop(trace);
-                let code = worked.and_then(|over| finish(args, &run, &plan, &over, printer));
-                tracing.finish(code.as_ref().ok().copied(), &mut signals, printer).await;
-                code
+        if args.watch {
+            return watch::run(args, extensions, &mut signals, printer).await;
+        }
+        run_once(args, extensions, None, &mut signals, printer).await
+    })
+}
+
+/// Runs the trials once. With `watch`, only those that are new or edited since its last run.
+async fn run_once(
+    args: &RunArgs,
+    extensions: &Extensions,
+    mut watch: Option<&mut WatchState>,
+    signals: &mut Signals,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
+    let mut tracing = Tracing::off();
+    let opened = {
+        let opening = open(args, extensions, &mut tracing, watch.as_deref_mut(), printer);
+        tokio::pin!(opening);
+        loop {
+            tokio::select! {
+                opened = &mut opening => break opened?,
+                request = signals.next() => match request {
+                    SignalRequest::Suspend => suspend_process(),
+                    // No trial has started yet.
+                    _ => return Ok(ExitCode::Interrupted),
+                },
             }
         }
-    })
+    };
+    match opened {
+        Preparation::Done(code) => Ok(code),
+        Preparation::Run(mut open, setup, limits) => {
+            let (run, plan) = (open.run.clone(), open.plan.clone());
+            let trace = tracing.run(&plan);
+            open.trace = trace.as_ref().map(RunTrace::node);
+            let view = super::view::beside(args.view, &run, printer)?;
+            let began = setup.pause.stopwatch();
+            let worked = work(args, *open, &setup, &limits, signals, printer).await;
+            if let Some((trace, over)) = trace.as_ref().zip(worked.as_ref().ok()) {
+                trace.end(over);
+            }
+            drop(trace);
+            let code = worked.and_then(|over| finish(args, &run, &plan, (&over, began.elapsed()), printer));
+            tracing.finish(code.as_ref().ok().copied(), signals, printer).await;
+            if let Some(view) = view {
+                view.finish(signals, printer).await;
+            }
+            if let (Some(watch), Ok(code)) = (watch, &code) {
+                watch.ran(&plan, *code);
+            }
+            code
+        }
+    }
 }
 
 /// The result of preparing a run.
@@ -106,22 +137,27 @@ async fn open(
     args: &RunArgs,
     extensions: &Extensions,
     tracing: &mut Tracing,
+    mut watch: Option<&mut WatchState>,
     printer: &mut Printer,
 ) -> Result<Preparation, CliError> {
     let (settings, found) = load::settings(args.delete_workspace)?;
     if !load::show(found, args.strict, printer) {
         return Ok(Preparation::Done(ExitCode::Usage));
     }
-    let setup = RunContext::new(settings, agents::environment(), extensions.clone());
+    let mut env = agents::environment();
+    env.extend(args.env.clone());
+    let setup = RunContext::new(settings, env, extensions.clone());
     if !args.dry_run {
         *tracing = Tracing::start(&args.otel, &setup.settings, &setup.env, printer)?;
     }
     let jobs = args.jobs.map_or_else(jobs::default, usize::from);
     if let Some(config) = args.config() {
         let allowed = (args.allow_private_hosts, args.allow_path.as_slice());
-        let Some(suite) = load::suite(config, allowed, &setup, args.strict, printer) else {
-            return Ok(Preparation::Done(ExitCode::Usage));
-        };
+        let (suite, files) = load::suite_and_files(config, allowed, &setup, args.strict, printer);
+        if let Some(watch) = watch.as_deref_mut() {
+            watch.loaded(suite.as_ref(), &files, &setup)?;
+        }
+        let Some(suite) = suite else { return Ok(Preparation::Done(ExitCode::Usage)) };
         let mut options = PlanOptions::of(&suite);
         options.allow_private_hosts = args.allow_private_hosts;
         // Absolute, because a resumed run keeps them.
@@ -130,13 +166,22 @@ async fn open(
         options.delete_workspace = args.delete_workspace;
         apply(args, &mut options)?;
         let selection = Selection::new(args.repeat, args.filter.clone());
-        let ready = setup.prepare(&suite, &selection, &options).await.map_err(|e| refused(e, printer))?;
-        return begin(args, setup, ready, options, jobs, None, printer).await;
+        let mut ready =
+            setup.prepare(&suite, &selection, &options).await.map_err(|e| refused(args, e, printer))?;
+        let rerun_of = match watch {
+            Some(watch) => match watch.select(&mut ready, printer) {
+                WatchSelection::All => None,
+                WatchSelection::RerunOf(run) => Some(run),
+                WatchSelection::Nothing(code) => return Ok(Preparation::Done(code)),
+            },
+            None => None,
+        };
+        return begin(args, setup, ready, options, jobs, rerun_of, printer).await;
     }
     let (run, rerun) = find_earlier_run(args, &setup.settings)?;
     let plan = Plan::read(&run.plan())?;
     let changed = plan.changed_files();
-    if !changed.is_empty() {
+    if !changed.is_empty() && rerun != Some(RerunKind::Failed) {
         return Err(RunError::Changed { run: run.id(), files: changed }.into());
     }
     let private = plan.options.allow_private_hosts || args.allow_private_hosts;
@@ -147,7 +192,19 @@ async fn open(
     let mut options = plan.options.clone();
     apply(args, &mut options)?;
     if rerun == Some(RerunKind::Failed) {
-        let ready = setup.rerun_failed(&run, &plan, &suite).await.map_err(|e| refused(e, printer))?;
+        let unchanged = match changed.is_empty() {
+            true => setup.rerun_failed(&run, &plan, &suite).await,
+            false => Err(RunError::Changed { run: run.id(), files: changed }),
+        };
+        let ready = match unchanged {
+            Err(RunError::Changed { .. }) => {
+                let found = setup.rerun_edited(&run, &plan, &suite).await;
+                let (ready, edited) = found.map_err(|e| refused(args, e, printer))?;
+                printer.note(edited_note(&run.id(), &edited));
+                ready
+            }
+            other => other.map_err(|e| refused(args, e, printer))?,
+        };
         return begin(args, setup, ready, options, jobs, Some(run.id()), printer).await;
     }
     if args.dry_run {
@@ -155,11 +212,19 @@ async fn open(
         dry_run::show(args, &PlannedRun::of_pending(&info, options.max_cost_usd, jobs), printer);
         return Ok(Preparation::Done(ExitCode::Passed));
     }
+    workspace::end_leftovers(run.root(), &setup.settings, printer);
     let lost = rerun == Some(RerunKind::Infra);
     yb_engine::gates::check(&options.gates, run.root())?;
-    let mut open = setup.resume(run, plan, &suite, lost, jobs).await.map_err(|e| refused(e, printer))?;
+    let mut open =
+        setup.resume(run, plan, &suite, lost, jobs).await.map_err(|e| refused(args, e, printer))?;
     open.plan.options.gates.clone_from(&options.gates);
-    Ok(Preparation::Run(Box::new(open), Box::new(setup), ExecutionLimits::from_options(&options)))
+    Ok(Preparation::Run(Box::new(open), Box::new(setup), limits(args, &options)))
+}
+
+fn limits(args: &RunArgs, options: &PlanOptions) -> ExecutionLimits {
+    let mut limits = ExecutionLimits::from_options(options);
+    limits.check_untouched = !args.no_check;
+    limits
 }
 
 async fn begin(
@@ -175,8 +240,9 @@ async fn begin(
         dry_run::show(args, &PlannedRun::of(&ready, options.max_cost_usd, jobs), printer);
         return Ok(Preparation::Done(ExitCode::Passed));
     }
+    workspace::end_leftovers(&ready.root, &setup.settings, printer);
     let jobs = jobs.min(ready.trials().count());
-    let limits = ExecutionLimits::from_options(&options);
+    let limits = limits(args, &options);
     let open = ready.start(options, jobs, rerun_of).await?;
     Ok(Preparation::Run(Box::new(open), Box::new(setup), limits))
 }
@@ -228,6 +294,15 @@ enum RerunKind {
     Infra,
 }
 
+/// Says what a rerun of an edited suite runs.
+fn edited_note(run: &str, edited: &BTreeSet<String>) -> String {
+    let cases = edited.iter().map(|case| format!("`{case}`")).collect::<Vec<_>>().join(", ");
+    match edited.len() {
+        0 => format!("note: files changed since {run}, but no case; rerunning the failed trials"),
+        _ => format!("note: edited since {run}: {cases}; rerunning all their trials, and those that failed"),
+    }
+}
+
 /// Finds the run to resume or to rerun.
 fn find_earlier_run(args: &RunArgs, settings: &Settings) -> Result<(RunDir, Option<RerunKind>), CliError> {
     let root = std::path::absolute(settings.workspace_dir())
@@ -261,14 +336,15 @@ async fn work(
     signals: &mut Signals,
     printer: &mut Printer,
 ) -> Result<RunOutcome, CliError> {
+    let followed = FollowedRun { dir: open.run.clone(), pause: setup.pause.clone() };
     let reporter: Box<dyn Reporter> = if args.quiet {
         Box::new(QuietReporter)
     } else if args.json {
         Box::new(JsonReporter)
     } else if printer.can_redraw() {
-        Box::new(LiveReporter::new(&open.plan, &open.state))
+        Box::new(LiveReporter::new(&open.plan, &open.state, followed))
     } else {
-        Box::new(LineReporter::new(&open.plan, open.state.tally().done))
+        Box::new(LineReporter::new(&open.plan, open.state.tally().done, followed))
     };
     let screen = Screen::new(reporter, printer);
     let mut ticks = tokio::time::interval(Screen::TICK);
@@ -306,14 +382,14 @@ fn finish(
     args: &RunArgs,
     run: &RunDir,
     plan: &Plan,
-    over: &RunOutcome,
+    (over, elapsed): (&RunOutcome, Duration),
     printer: &mut Printer,
 ) -> Result<ExitCode, CliError> {
     let code = summary::exit_code(over);
     if args.json {
         summary::json(run, over, code, printer);
     } else {
-        report::summary::show(run, plan, &over.state, printer);
+        report::summary::show(run, plan, &over.state, elapsed, printer);
         if let Some(report) = &over.gates {
             report::gates::show(report, printer);
         }
@@ -325,7 +401,19 @@ fn finish(
 }
 
 /// Prints several problems one by one; the returned error has their number.
-fn refused(error: RunError, printer: &mut Printer) -> CliError {
+fn refused(args: &RunArgs, error: RunError, printer: &mut Printer) -> CliError {
+    if let (true, RunError::Refused { problems }) = (args.json, &error) {
+        for PreflightProblem { affected, error, code, .. } in problems {
+            printer.json(&json!({
+                "v": JSON_VERSION,
+                "event": "refused",
+                "trials": affected,
+                "code": code,
+                "error": error.to_string(),
+                "hints": error.hints(),
+            }));
+        }
+    }
     if let RunError::Refused { problems } = &error
         && problems.len() > 1
     {
@@ -366,7 +454,9 @@ impl From<RunError> for CliError {
             | RunError::Journal(_)
             | RunError::Damaged { .. }
             | RunError::Modified { .. }
-            | RunError::DiskFull { .. } => ErrorKind::Infrastructure,
+            | RunError::Baseline(BaselineError::Modified { .. })
+            | RunError::DiskFull { .. }
+            | RunError::Checkout(_) => ErrorKind::Infrastructure,
             _ => ErrorKind::Usage,
         };
         error.hints().into_iter().fold(Self::new(kind, error.to_string()), Self::hint)

@@ -4,42 +4,33 @@ mod command;
 mod diff;
 mod transcript;
 
+pub(super) use diff::show as show_patch;
+
+use std::path::Path;
+
 use serde_json::{Value, json};
+use yb_engine::check::{Proof, proven_cases};
+use yb_engine::compare::VariantSummary;
 use yb_engine::log::YouBenchaLog;
-use yb_engine::outcome::Outcome;
-use yb_engine::run::{self, AttemptRecord, PlannedTrial, RunError, RunInfo, RunResults, TrialState};
+use yb_engine::run::{self, AttemptRecord, PlannedTrial, RunError, RunInfo, RunResults};
 use yb_figures::timestamp;
 
 use crate::args::ShowArgs;
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
+use crate::report::summary;
 use crate::report::trial::TrialView;
-use crate::report::{one_line, summary};
 use crate::workspace::{self, RunCondition, display_path};
-
-/// The maximum number of listed trials.
-const LISTED: usize = 20;
 
 pub(super) fn run(args: &ShowArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let root = workspace::root(printer)?;
-    let name = args.run.as_deref().unwrap_or("latest");
-    let (info, trial) = match run::find_run(&root, name) {
-        Ok(found) => (RunInfo::read(found)?, args.trial.as_deref()),
-        // The run may be omitted before a trial.
-        Err(error @ RunError::NoSuchRun { .. }) if args.trial.is_none() => {
-            match run::find_run(&root, "latest").and_then(RunInfo::read) {
-                Ok(info) if run::find_trial(&info.plan, name).is_ok() => (info, Some(name)),
-                _ => return Err(error.into()),
-            }
-        }
-        Err(error) => return Err(error.into()),
-    };
+    let (info, trial) = find(&root, args.run.as_deref(), args.trial.as_deref())?;
     let (info, grading) = match &args.grading {
         Some(name) => info.by_grading(name).map(|(info, path)| (info, Some(path)))?,
         None => (info, None),
     };
-    let trial = match (trial, info.plan.trials.as_slice()) {
+    let trial = match (trial.as_deref(), info.plan.trials.as_slice()) {
         (Some(name), _) => Some(run::find_trial(&info.plan, name)?),
         (None, [only]) => Some(only),
         (None, _) => None,
@@ -60,6 +51,25 @@ pub(super) fn run(args: &ShowArgs, printer: &mut Printer) -> Result<ExitCode, Cl
         None => show_run(&info, printer),
     }
     Ok(ExitCode::Passed)
+}
+
+/// Finds a run, and the name of the trial if one is given. The run may be omitted before a trial.
+pub(super) fn find(
+    root: &Path,
+    run: Option<&str>,
+    trial: Option<&str>,
+) -> Result<(RunInfo, Option<String>), CliError> {
+    let name = run.unwrap_or("latest");
+    match run::find_run(root, name) {
+        Ok(found) => Ok((RunInfo::read(found)?, trial.map(str::to_owned))),
+        Err(error @ RunError::NoSuchRun { .. }) if trial.is_none() => {
+            match run::find_run(root, "latest").and_then(RunInfo::read) {
+                Ok(info) if run::find_trial(&info.plan, name).is_ok() => Ok((info, Some(name.to_owned()))),
+                _ => Err(error.into()),
+            }
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn which_trial(info: &RunInfo) -> CliError {
@@ -102,8 +112,11 @@ fn show_trial(args: &ShowArgs, view: &TrialView<'_>, printer: &mut Printer) -> R
     if args.json {
         return trial_json(args, view).map(|value| printer.pretty_json(&value));
     }
+    if let (Some(earlier), [_]) = (&view.info.plan.rerun_of, view.info.plan.trials.as_slice()) {
+        printer.note(format_args!("note: rerun of failed or edited trials of {earlier}"));
+    }
     if args.transcript {
-        transcript::show(&log(view)?, printer);
+        transcript::show(&log(view)?, &view.artifacts().unwrap_or_default(), printer);
     }
     if args.diff {
         match diff::read(view)? {
@@ -117,11 +130,23 @@ fn show_trial(args: &ShowArgs, view: &TrialView<'_>, printer: &mut Printer) -> R
     }
     if !(args.transcript || args.diff || args.command) {
         view.show(printer);
+        if let Some(proof) = view.trial.proof {
+            printer.line(format_args!("  check: {}", proof_line(proof)));
+        }
         if view.record.is_some() {
             printer.note("hint: see also `--transcript`, `--diff` and `--command`");
         }
     }
     Ok(())
+}
+
+/// Says what the check of the case had shown when the run started.
+fn proof_line(proof: Proof) -> String {
+    match proof {
+        Proof::Proven => "proven: the start fails and the reference solution passes".to_owned(),
+        Proof::Unchecked => "unproven: the case was not checked before the run (`yb check FILE`)".to_owned(),
+        other => format!("unproven: {}", other.as_str()),
+    }
 }
 
 /// Reads the agent log of the attempt.
@@ -158,27 +183,15 @@ fn show_run(info: &RunInfo, printer: &mut Printer) {
     let began = info.state.started_at.as_deref().unwrap_or(&info.plan.created_at);
     printer.line(format_args!("  {}, {}", timestamp(began), display_path(&info.plan.config)));
     if let Some(earlier) = &info.plan.rerun_of {
-        printer.line(format_args!("  rerun of failed trials of {earlier}"));
+        printer.line(format_args!("  rerun of failed or edited trials of {earlier}"));
     }
     printer.line(format_args!("  {}", display_path(info.run.path())));
+    let proofs = info.plan.trials.iter().map(|trial| (trial.case.as_str(), trial.proof));
+    if let Some(proven) = proven_cases(proofs) {
+        printer.line(format_args!("  {proven}"));
+    }
     printer.line("");
-    summary::table(&info.plan, &info.state, printer);
-    let bad: Vec<&AttemptRecord> = info
-        .plan
-        .trials
-        .iter()
-        .filter_map(|trial| info.state.get(&trial.folder).and_then(TrialState::result))
-        .filter(|record| record.outcome != Outcome::Passed)
-        .collect();
-    if !bad.is_empty() {
-        printer.line("");
-    }
-    for record in bad.iter().take(LISTED) {
-        printer.line(format_args!("{}: {}", record.trial, one_line(record)));
-    }
-    if bad.len() > LISTED {
-        printer.line(format_args!("and {} more; `--json` lists all", bad.len() - LISTED));
-    }
+    summary::several(&info.run, &info.plan, &info.state, None, printer);
     for (folder, state) in info.state.trials() {
         if let Some(one) = state.in_flight.as_ref().filter(|_| info.active) {
             printer.line(format_args!("{folder}: running since {}", timestamp(&one.started_at)));
@@ -191,7 +204,9 @@ fn show_run(info: &RunInfo, printer: &mut Printer) {
 
 /// Returns the current results and the condition of a run.
 fn run_json(info: &RunInfo) -> Value {
-    let mut value = json!(RunResults::of(&info.plan, &info.state));
+    let mut results = RunResults::of(&info.plan, &info.state);
+    results.variants = VariantSummary::of(&results);
+    let mut value = json!(results);
     value["state"] = json!(RunCondition::of(info).as_str());
     value["directory"] = json!(info.run.path());
     value["config"] = json!(info.plan.config);
@@ -217,6 +232,11 @@ fn trial_json(args: &ShowArgs, view: &TrialView<'_>) -> Result<Value, CliError> 
         let log = log(view)?;
         value["messages"] = json!(log.messages);
         value["tool_calls"] = json!(log.tool_calls);
+        if let Some(omitted) = &log.omitted {
+            value["omitted"] = json!(omitted);
+            value["frames"] =
+                json!(log.output.frames.as_ref().zip(artifacts).map(|(name, dir)| dir.join(name)));
+        }
     }
     if args.diff {
         value["diff"] = json!(diff::read(view)?.map(|patch| String::from_utf8_lossy(&patch).into_owned()));

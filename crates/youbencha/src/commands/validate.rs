@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use yb_engine::Extensions;
-use yb_engine::case::{Case, LocalSources, PrivateHosts, Prompt, Start};
+use yb_engine::case::{Case, LocalSources, PrivateHosts, Prompt, Start, is_eval_of_directory, load_eval};
 use yb_engine::config::Settings;
 use yb_engine::diagnostic::{Diagnostic, Severity};
 use yb_engine::suite::{self, Suite};
@@ -41,6 +41,11 @@ pub(super) fn run(
         .with_private_hosts(hosts)
         .with_local_sources(LocalSources::of_project(&project, &args.allow_path));
     for file in &files {
+        if is_eval_of_directory(file) {
+            printer.line(format_args!("{}: an eval file, for `yb eval`", file.display()));
+            tally.show(&load_eval(file, &options).diagnostics, printer);
+            continue;
+        }
         let loaded = suite::load(file, &options);
         tally.show(&loaded.diagnostics, printer);
         match loaded.suite.filter(|_| args.verbose) {
@@ -101,6 +106,9 @@ fn describe_suite(file: &Path, suite: &Suite, printer: &mut Printer) {
         }
     };
     printer.line(format_args!("  {left} × {repeats} = {}", plural(suite.trials(), "trial")));
+    if let Some(design) = &suite.design {
+        printer.line(format_args!("  design: {design}"));
+    }
     for one in &suite.combinations {
         let model = one.case.agent.model.as_ref().map(|model| format!(", {model}")).unwrap_or_default();
         let version = one.agent_version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();

@@ -17,7 +17,7 @@ pub(super) fn run(args: &VerifyArgs, printer: &mut Printer) -> Result<ExitCode, 
     let root = workspace::root(printer)?;
     let run = run::find_run(&root, args.run.as_deref().unwrap_or("latest"))?;
     let runtime = tokio::runtime::Runtime::new().map_err(CliError::failed_to("start"))?;
-    let found = runtime.block_on(run::verify(&run));
+    let mut found = runtime.block_on(run::verify(&run));
     let signature = match (&args.sign, &args.verify_with, &found.statement) {
         (None, None, _) => None,
         // A changed run is neither signed nor does its signature matter.
@@ -38,8 +38,13 @@ pub(super) fn run(args: &VerifyArgs, printer: &mut Printer) -> Result<ExitCode, 
             check.as_ref().map(|key| signature::check(&run, statement, key)).transpose()?
         }
     };
-    let problems: Vec<&VerificationProblem> =
-        found.problems.iter().chain(signature.iter().flatten()).collect();
+    if let Some(Ok(newer @ 1..)) = signature {
+        found
+            .notes
+            .push(format!("the signature does not cover {}, which are newer", plural(newer, "grading")));
+    }
+    let unsigned = signature.as_ref().and_then(|checked| checked.as_ref().err());
+    let problems: Vec<&VerificationProblem> = found.problems.iter().chain(unsigned).collect();
     let code = if problems.is_empty() { ExitCode::Passed } else { ExitCode::Failed };
     if args.json {
         printer.pretty_json(&as_json(&run, &found, &problems, args, code));
@@ -64,13 +69,16 @@ fn show(
         printer.note(format_args!("note: {note}"));
     }
     if problems.is_empty() {
-        printer.line(format_args!(
-            "{}: intact; checked journal, plan, {}, {} and {}",
-            run.id(),
+        let mut checked = vec![
             plural(found.artifacts, "artifact"),
             plural(found.trees, "tree"),
-            plural(found.tapes, "tape")
-        ));
+            plural(found.tapes, "tape"),
+        ];
+        let further = [(found.gradings, "grading"), (found.baselines, "baseline")];
+        checked.extend(further.into_iter().filter(|(count, _)| *count > 0).map(|(n, of)| plural(n, of)));
+        let last = checked.pop().unwrap_or_default();
+        let checked = checked.join(", ");
+        printer.line(format_args!("{}: intact; checked journal, plan, {checked} and {last}", run.id()));
         if args.sign.is_some() {
             printer.line(format_args!("signed: {}", display_path(&signature::file(run))));
         }
@@ -104,7 +112,13 @@ fn as_json(
         "intact": problems.is_empty(),
         "problems": problems,
         "notes": found.notes,
-        "checked": { "artifacts": found.artifacts, "trees": found.trees, "tapes": found.tapes },
+        "checked": {
+            "artifacts": found.artifacts,
+            "trees": found.trees,
+            "tapes": found.tapes,
+            "gradings": found.gradings,
+            "baselines": found.baselines,
+        },
         "statement": found.statement.as_ref().map(run::RecordStatement::text),
         "signature_valid": signed,
         "exit_code": code.code(),

@@ -79,6 +79,12 @@ impl StyledText {
         self
     }
 
+    /// Appends another text.
+    pub(crate) fn join(mut self, other: &Self) -> Self {
+        self.pieces.extend(other.pieces.iter().cloned());
+        self
+    }
+
     /// Begins a new line of our own.
     pub(crate) fn newline(mut self) -> Self {
         self.pieces.push((Style::Plain, "\n".to_owned()));

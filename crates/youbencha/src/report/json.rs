@@ -71,6 +71,7 @@ fn wire(progress: &Progress) -> Option<Value> {
         Progress::Draining { reason, running } => {
             json!({ "event": "progress_draining", "reason": reason, "running": running })
         }
+        Progress::Warning { message } => json!({ "event": "progress_warning", "message": message }),
         Progress::Killing { running } => json!({ "event": "progress_killing", "running": running }),
         _ => return None,
     })
@@ -101,6 +102,7 @@ mod tests {
             wire(&Progress::Holding { agent: "claude-code".to_owned(), for_: Duration::from_secs(5) })
                 .unwrap(),
             wire(&Progress::Draining { reason: StopReason::Budget, running: 3 }).unwrap(),
+            wire(&Progress::Warning { message: "x".to_owned() }).unwrap(),
             wire(&Progress::Killing { running: 3 }).unwrap(),
         ];
         let text: Vec<String> = all.iter().map(Value::to_string).collect();
@@ -112,6 +114,7 @@ mod tests {
         {"agent_usd":null,"api_retry":{"retry_after_ms":1500,"status":429},"event":"progress_live","input_tokens":0,"last_tool":null,"output_tokens":0,"subagents_usd":null,"trial":"a--default--1","turns":2}
         {"agent":"claude-code","event":"progress_holding","for_ms":5000}
         {"event":"progress_draining","reason":"budget","running":3}
+        {"event":"progress_warning","message":"x"}
         {"event":"progress_killing","running":3}
         "#);
     }

@@ -2,20 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use yb_engine::evaluate::EvaluatorStatus;
 use yb_engine::outcome::Outcome;
 use yb_engine::run::{AttemptRecord, Plan, Progress, RetryDecision, RunEvent, RunnerEvent, StopReason};
 use yb_engine::trial::TrialStep;
-use yb_figures::{duration, duration_ms, money, plural};
+use yb_figures::{duration, plural};
 
-use super::{Reporter, TrialNames};
-use crate::printer::Printer;
+use super::{FollowedRun, Reporter, TrialNames, one_line, reasons};
+use crate::printer::{Printer, StyledText};
 
 /// The interval of heartbeat lines.
 const HEARTBEAT: Duration = Duration::from_secs(60);
 
 /// Prints a line for each relevant event.
 pub(crate) struct LineReporter {
+    run: FollowedRun,
     names: TrialNames,
     planned: usize,
     done: usize,
@@ -28,14 +28,15 @@ pub(crate) struct LineReporter {
 
 impl LineReporter {
     /// `done` trials of the plan have a result already.
-    pub(crate) fn new(plan: &Plan, done: usize) -> Self {
+    pub(crate) fn new(plan: &Plan, done: usize, run: FollowedRun) -> Self {
         Self {
+            last_output: run.now(),
+            run,
             names: TrialNames::of(plan),
             planned: plan.trials.len(),
             done,
             single: plan.trials.len() == 1,
             running: Vec::new(),
-            last_output: Instant::now(),
         }
     }
 
@@ -68,45 +69,22 @@ impl LineReporter {
         }
         // The results of a single trial follow at once.
         if !self.single {
-            printer.note(format_args!("[{}/{}] {name}: {}", self.done, self.planned, one_line(record)));
+            let place = format!("[{}/{}] {name}: ", self.done, self.planned);
+            printer.note(one_line(StyledText::new().text(place), record));
+            reasons::excerpt(&self.run.dir, record).into_iter().for_each(|line| printer.note(line));
         }
     }
-}
-
-/// Summarizes an attempt in one line.
-pub(crate) fn one_line(record: &AttemptRecord) -> String {
-    let mut line = format!("{} in {}", record.outcome, duration_ms(record.duration_ms));
-    if let Some(usd) = record.spend.total() {
-        line.push_str(&format!(", {}", money(usd)));
-    }
-    // After a grader error, list the evaluators that could not run.
-    let wanted = match record.outcome {
-        Outcome::GraderError => EvaluatorStatus::Skipped,
-        _ => EvaluatorStatus::Failed,
-    };
-    let failed: Vec<&str> = record
-        .evaluators
-        .iter()
-        .filter(|graded| graded.status == wanted)
-        .map(|graded| graded.name.as_str())
-        .collect();
-    if let Some(error) = record.error.as_deref().filter(|_| record.outcome != Outcome::Passed) {
-        line.push_str(&format!(": {}", error.lines().next().unwrap_or_default()));
-    } else if !failed.is_empty() {
-        line.push_str(&format!(": {}", failed.join(", ")));
-    }
-    line
 }
 
 impl Reporter for LineReporter {
     fn handle(&mut self, event: &RunnerEvent<'_>, printer: &mut Printer) {
         // Live updates print nothing, so they do not delay the heartbeat.
         if !matches!(event, RunnerEvent::Progress(Progress::Live { .. })) {
-            self.last_output = Instant::now();
+            self.last_output = self.run.now();
         }
         match event {
             RunnerEvent::Event(entry) => match &entry.event {
-                RunEvent::AttemptStarted { trial, .. } => self.running.push((trial.clone(), Instant::now())),
+                RunEvent::AttemptStarted { trial, .. } => self.running.push((trial.clone(), self.run.now())),
                 RunEvent::RunStarted { run, trials, jobs, .. } if !self.single => {
                     printer.note(format_args!("run {run}: {}, {jobs} at once", plural(*trials, "trial")));
                 }
@@ -148,7 +126,7 @@ impl Reporter for LineReporter {
     }
 
     fn tick(&mut self, printer: &mut Printer) {
-        if let Some(line) = self.heartbeat(Instant::now()) {
+        if let Some(line) = self.heartbeat(self.run.now()) {
             printer.note(line);
         }
     }
@@ -170,6 +148,7 @@ pub(crate) fn describe_progress(progress: &Progress) -> Option<String> {
             }
             _ => "stopping: the disk is full or not writable".to_owned(),
         },
+        Progress::Warning { message } => format!("warning: {message}"),
         Progress::Killing { running } => format!("killing {}", plural(*running, "running trial")),
         _ => return None,
     })
@@ -182,7 +161,7 @@ mod tests {
     #[test]
     fn heartbeat_is_printed_once_a_minute() {
         let plan = super::super::tests::plan(&["a", "b"]);
-        let mut reporter = LineReporter::new(&plan, 0);
+        let mut reporter = LineReporter::new(&plan, 0, super::super::tests::followed());
         let start = reporter.last_output;
         let at = |seconds: u64| start + Duration::from_secs(seconds);
         assert_eq!(reporter.heartbeat(at(100)), None, "nothing runs");

@@ -7,15 +7,17 @@ use yb_engine::run::{Plan, Progress, RunEvent, RunState, RunnerEvent};
 use yb_engine::trial::TrialStep;
 use yb_figures::{clock_ms, money, pad_end, pad_start, plural, visible_line, width};
 
-use super::{LineReporter, Reporter, TrialNames};
+use super::{FollowedRun, LineReporter, Reporter, TrialNames};
 use crate::printer::{Printer, Style, StyledText, fit};
 
 /// The minimum interval between redraws on events.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(50);
-/// The maximum width of the progress bar.
-const BAR_WIDTH: usize = 30;
-/// The maximum width of a tool name.
-const TOOL_WIDTH: usize = 16;
+/// The minimum width of the progress bar.
+const BAR_WIDTH: usize = 10;
+/// The maximum width of names while activities need the space.
+const NAME_WIDTH: usize = 40;
+/// The minimum width of an activity.
+const ACTIVITY_WIDTH: usize = 16;
 
 /// A running trial.
 struct RunningTrial {
@@ -29,6 +31,8 @@ struct RunningTrial {
 
 /// Shows a line for each running trial and a progress line.
 pub(crate) struct LiveReporter {
+    run: FollowedRun,
+    began: Instant,
     lines: LineReporter,
     names: TrialNames,
     /// The timeout of each trial; 0 means no limit.
@@ -42,9 +46,11 @@ pub(crate) struct LiveReporter {
 
 impl LiveReporter {
     /// Creates a reporter for a new or resumed run.
-    pub(crate) fn new(plan: &Plan, state: &RunState) -> Self {
+    pub(crate) fn new(plan: &Plan, state: &RunState, run: FollowedRun) -> Self {
         Self {
-            lines: LineReporter::new(plan, state.tally().done),
+            began: run.now(),
+            lines: LineReporter::new(plan, state.tally().done, run.clone()),
+            run,
             names: TrialNames::of(plan),
             timeouts: plan.trials.iter().map(|trial| (trial.folder.clone(), trial.timeout_ms)).collect(),
             state: state.clone(),
@@ -122,21 +128,25 @@ impl LiveReporter {
             .map(|(folder, active)| active.cells(self.timeouts.get(folder).copied().unwrap_or(0), now))
             .collect();
         // Empty columns take no space.
-        let widths: [usize; 4] =
+        let mut widths: [usize; 4] =
             std::array::from_fn(|column| cells.iter().map(|cells| width(&cells[column])).max().unwrap_or(0));
-        let rest: usize = widths.iter().filter(|width| **width > 0).map(|width| width + 2).sum();
         let names: Vec<String> = self.active[..shown]
             .iter()
             .map(|(folder, _)| visible_line(self.names.get(folder)).into_owned())
             .collect();
         let longest = names.iter().map(|name| width(name)).max().unwrap_or(0);
+        // The activity gets the space that the other columns leave.
+        let numbers: usize = widths[1..].iter().filter(|width| **width > 0).map(|width| width + 2).sum();
+        let left = columns.saturating_sub(numbers + longest.min(NAME_WIDTH) + 5);
+        widths[0] = widths[0].min(left.max(ACTIVITY_WIDTH));
+        let rest = numbers + widths[0] + 2;
         let widest = longest.min(columns.saturating_sub(rest + 3)).max(8);
         let mut lines: Vec<StyledText> = names
             .iter()
             .zip(&cells)
             .map(|(name, [doing, turns, cost, time])| {
                 let mut line = StyledText::new().text("  ").text(pad_end(&fit(name, widest), widest));
-                line = line.text("  ").styled(Style::Cyan, pad_end(doing, widths[0]));
+                line = line.text("  ").styled(Style::Cyan, pad_end(&fit(doing, widths[0]), widths[0]));
                 for (cell, width) in [turns, cost, time].into_iter().zip(&widths[1..]) {
                     if *width > 0 {
                         line = line.text("  ").text(pad_start(cell, *width));
@@ -153,33 +163,36 @@ impl LiveReporter {
         lines
     }
 
-    /// Renders the progress line: done, outcomes, cost and estimated remaining time.
+    /// Renders the progress line: done, outcomes, cost, elapsed and estimated remaining time; the bar takes the rest of the width.
     fn progress_line(&self, columns: usize, now: Instant) -> StyledText {
         let tally = self.state.tally();
-        let width = (columns / 4).min(BAR_WIDTH);
-        let filled = (tally.done * width).checked_div(tally.planned).unwrap_or(0);
-        let mut line = StyledText::new()
-            .styled(Style::Green, "━".repeat(filled))
-            .styled(Style::Dim, "─".repeat(width - filled))
-            .text(format_args!(" {}/{}", tally.done, tally.planned));
-        for (count, word, style) in [
+        let counts = [
             (tally.passed(), "passed", Style::Green),
-            (tally.failed(), "failed", Style::Red),
+            (tally.failed(), "failed", Style::BoldRed),
             (tally.excluded(), "excluded", Style::Yellow),
-        ] {
-            if count > 0 {
-                line = line.text("  ").styled(style, format_args!("{count} {word}"));
-            }
+        ];
+        let mut parts: Vec<(Style, String)> =
+            vec![(Style::Plain, format!(" {}/{}", tally.done, tally.planned))];
+        for (count, word, style) in counts.into_iter().filter(|(count, ..)| *count > 0) {
+            parts.push((style, format!("{count} {word}")));
         }
         let running = self.active.iter().filter_map(|(_, active)| active.usd);
         let spent = running.chain(tally.spend.total()).reduce(|one, two| one + two);
-        if let Some(spent) = spent {
-            line = line.text("  ").text(money(spent));
+        parts.extend(spent.map(|spent| (Style::Plain, money(spent))));
+        parts.push((Style::Plain, format!("{} elapsed", clock_ms(millis(now - self.began)))));
+        if let Some(left) = self.remaining(tally.pending(), now) {
+            parts.push((Style::Plain, format!("about {left} remaining")));
         }
-        match self.remaining(tally.pending(), now) {
-            Some(left) => line.text(format_args!("  about {left} remaining")),
-            None => line,
-        }
+        let texts: usize = parts.iter().map(|(_, text)| width(text) + 2).sum();
+        // The first part has no space before it, and the last column stays free.
+        let bar = (columns + 1).saturating_sub(texts).max(BAR_WIDTH);
+        let filled = (tally.done * bar).checked_div(tally.planned).unwrap_or(0);
+        let line = StyledText::new()
+            .styled(Style::Green, "━".repeat(filled))
+            .styled(Style::Dim, "─".repeat(bar - filled));
+        parts.into_iter().enumerate().fold(line, |line, (at, (style, text))| {
+            line.text(if at == 0 { "" } else { "  " }).styled(style, text)
+        })
     }
 
     /// Estimates the remaining time from the mean duration of finished trials, with `jobs` trials at once.
@@ -198,7 +211,7 @@ impl LiveReporter {
     }
 
     fn draw(&mut self, printer: &mut Printer) {
-        let now = Instant::now();
+        let now = self.run.now();
         self.drawn = Some(now);
         printer.set_status_lines(self.status_lines(printer.size(), now));
     }
@@ -207,7 +220,7 @@ impl LiveReporter {
 impl RunningTrial {
     /// Returns the cells: activity, turns, cost, time.
     fn cells(&self, timeout_ms: u64, now: Instant) -> [String; 4] {
-        let doing = fit(&visible_line(&self.doing).replace('\t', " "), TOOL_WIDTH);
+        let doing = visible_line(&self.doing).replace('\t', " ");
         let turns = if self.turns == 0 { String::new() } else { plural(self.turns, "turn") };
         let cost = self.usd.map(money).unwrap_or_default();
         let time = match self.acting {
@@ -227,7 +240,7 @@ fn millis(duration: Duration) -> u64 {
 
 impl Reporter for LiveReporter {
     fn handle(&mut self, event: &RunnerEvent<'_>, printer: &mut Printer) {
-        let now = Instant::now();
+        let now = self.run.now();
         match event {
             RunnerEvent::Event(entry) => {
                 if !self.is_known(&entry.event) {

@@ -2,22 +2,42 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
+use yb_engine::compare::VariantSummary;
 use yb_engine::outcome::{Outcome, PassCredit};
-use yb_engine::run::{AttemptRecord, Plan, RunDir, RunState, StopReason, find_run};
-use yb_figures::{duration_ms, median_ms, money, plural};
+use yb_engine::run::{AttemptRecord, Plan, RunDir, RunResults, RunState, StopReason, find_run};
+use yb_figures::{duration, duration_ms, median_ms, money, plural};
 
-use super::trial;
-use crate::printer::Printer;
+use super::{reasons, trial};
+use crate::printer::{Printer, StyledText};
 use crate::table::Table;
 
-/// Prints a single trial in detail, several as a table.
-pub(crate) fn show(run: &RunDir, plan: &Plan, state: &RunState, printer: &mut Printer) {
+/// Prints a single trial in detail, several as a table with the failures again.
+pub(crate) fn show(run: &RunDir, plan: &Plan, state: &RunState, elapsed: Duration, printer: &mut Printer) {
     match plan.trials.as_slice() {
         [only] => trial::brief(run, only, state, printer),
-        _ => table(plan, state, printer),
+        _ => several(run, plan, state, Some(elapsed), printer),
     }
     next(run, plan, state, printer);
+}
+
+/// Prints the trials of a run: a table, those that did not pass with their reasons, and a total line.
+pub(crate) fn several(
+    run: &RunDir,
+    plan: &Plan,
+    state: &RunState,
+    elapsed: Option<Duration>,
+    printer: &mut Printer,
+) {
+    table(plan, state, printer);
+    let failed = reasons::failed_trials(run, plan, state);
+    if !failed.is_empty() {
+        printer.line("");
+        failed.into_iter().for_each(|line| printer.line(line));
+        printer.line("");
+    }
+    total(plan, state, elapsed, printer);
 }
 
 /// The totals of a case and variant.
@@ -31,8 +51,8 @@ struct SummaryRow {
     times: Vec<u64>,
 }
 
-/// Prints a row for each case and variant, and a total line.
-pub(crate) fn table(plan: &Plan, state: &RunState, printer: &mut Printer) {
+/// Prints a row for each case and variant.
+fn table(plan: &Plan, state: &RunState, printer: &mut Printer) {
     let mut rows: BTreeMap<(usize, &str, &str), SummaryRow> = BTreeMap::new();
     let mut order: Vec<(&str, &str)> = Vec::new();
     for trial in &plan.trials {
@@ -80,22 +100,48 @@ pub(crate) fn table(plan: &Plan, state: &RunState, printer: &mut Printer) {
         shown.row(cells);
     }
     printer.text(&shown.to_string());
+    if variants && let Some(summary) = VariantSummary::of(&RunResults::figures_of(plan, state)) {
+        compare_variants(&summary, printer);
+    }
+}
+
+/// Prints the number of trials by outcome, cost, time and isolation.
+fn total(plan: &Plan, state: &RunState, elapsed: Option<Duration>, printer: &mut Printer) {
     let tally = state.tally();
-    let outcomes: Vec<String> =
-        tally.outcomes.iter().map(|(outcome, count)| format!("{count} {outcome}")).collect();
     let cost = tally.spend.total().map(|usd| format!(", {}", money(usd))).unwrap_or_default();
     let unknown = match tally.unpriced {
         0 => String::new(),
         unpriced if cost.is_empty() && unpriced == tally.done => String::new(),
         unpriced => format!(" (cost of {} unknown)", plural(unpriced, "trial")),
     };
-    let outcomes = if outcomes.is_empty() { "no results".to_owned() } else { outcomes.join(", ") };
+    let took = elapsed.map(|time| format!(" in {}", duration(time))).unwrap_or_default();
     let isolation = isolation(plan, state);
-    printer.line(format_args!(
-        "{} of {}: {outcomes}{cost}{unknown}{isolation}",
-        tally.done,
-        plural(tally.planned, "trial")
-    ));
+    let mut line =
+        StyledText::new().text(format_args!("{} of {}: ", tally.done, plural(tally.planned, "trial")));
+    if tally.outcomes.is_empty() {
+        line = line.text("no results");
+    }
+    for (at, (outcome, count)) in tally.outcomes.iter().enumerate() {
+        line = line.text(if at == 0 { "" } else { ", " });
+        line = line.styled(reasons::style(*outcome), format_args!("{count} {outcome}"));
+    }
+    printer.line(line.text(format_args!("{cost}{unknown}{took}{isolation}")));
+}
+
+/// Prints a total for each variant, the effects of factors, and which is better.
+fn compare_variants(summary: &VariantSummary, printer: &mut Printer) {
+    for table in summary.tables() {
+        let mut shown = Table::new(&table.header.iter().map(String::as_str).collect::<Vec<_>>());
+        for row in table.rows {
+            shown.row(row);
+        }
+        printer.line("");
+        printer.text(&shown.to_string());
+    }
+    for answer in &summary.answers {
+        printer.line(answer);
+    }
+    printer.line("");
 }
 
 /// Lists the isolation levels used, with counts if they differ.

@@ -7,11 +7,12 @@ use yb_engine::case::NetworkMode;
 use yb_engine::log::{ExecutionStatus, UsageSource, YouBenchaLog};
 use yb_engine::run::{AttemptRecord, PlannedTrial, RunDir, RunInfo, RunState, Spend};
 use yb_engine::tape::{TapeHow, TapeUse};
+use yb_engine::wiring::{AddOnKind, WiringStatus};
 use yb_figures::{duration_ms, money, plural, timestamp};
 
 use super::TrialNames;
-use super::lines::one_line;
-use crate::printer::Printer;
+use super::reasons::{self, GradedResult, one_line};
+use crate::printer::{Printer, StyledText};
 use crate::workspace::display_path;
 
 /// Prints the only trial of a run.
@@ -20,7 +21,8 @@ pub(crate) fn brief(run: &RunDir, trial: &PlannedTrial, state: &RunState, printe
     for warning in &last.warnings {
         printer.note(format_args!("warning: {warning}"));
     }
-    printer.line(format_args!("{}: {}", trial.case, last.outcome));
+    let line = StyledText::new().text(format_args!("{}: ", trial.case));
+    printer.line(line.styled(reasons::style(last.outcome), last.outcome));
     let artifacts = run.artifacts(&trial.folder, last.attempt);
     match YouBenchaLog::read(&artifacts.join(yb_engine::log::FILE_NAME)) {
         Ok(log) => agent(&log, last.tape.as_deref(), printer),
@@ -30,9 +32,7 @@ pub(crate) fn brief(run: &RunDir, trial: &PlannedTrial, state: &RunState, printe
             }
         }
     }
-    for (name, status, message) in evaluators(&artifacts) {
-        printer.line(format_args!("  {name}: {status}: {message}"));
-    }
+    show_evaluators(&artifacts, printer);
     printer.line(format_args!("  artifacts: {}", display_path(&artifacts)));
 }
 
@@ -64,6 +64,19 @@ fn agent(log: &YouBenchaLog, tape: Option<&TapeUse>, printer: &mut Printer) {
         _ => "",
     };
     printer.line(format_args!("  isolation: {}{filter}{network}", log.execution.isolation));
+    for add_on in &log.add_ons {
+        let status = match add_on.status {
+            WiringStatus::Proven => "loaded",
+            WiringStatus::Missing => "not loaded",
+            WiringStatus::Unproven => "unproven",
+        };
+        let reason = add_on.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+        let uses = match (add_on.kind, add_on.uses) {
+            (AddOnKind::Instructions, _) | (_, None) => String::new(),
+            (_, Some(uses)) => format!(", {}", plural(uses, "use")),
+        };
+        printer.line(format_args!("  {}: {status}{reason}{uses}", add_on.label()));
+    }
     if let Some(tape) = tape {
         printer.line(format_args!("  tape: {}", tape_line(tape)));
     }
@@ -106,26 +119,10 @@ fn tape_line(tape: &TapeUse) -> String {
     text
 }
 
-/// Reads name, status and message of each evaluator from the results.
-fn evaluators(artifacts: &Path) -> Vec<(String, String, String)> {
-    let bytes = std::fs::read(artifacts.join("results.json")).unwrap_or_default();
-    let results: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    results["evaluators"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|one| (text(&one["evaluator"]), status(one), text(&one["message"])))
-        .collect()
-}
-
-/// Returns the status of an evaluator, with the place in which the code of the agent ran.
-fn status(result: &Value) -> String {
-    let status = result["status"].as_str().unwrap_or_default();
-    match result["graded_code"].as_str() {
-        Some(place) => format!("{status} ({place})"),
-        None => status.to_owned(),
-    }
+/// Prints the result of each evaluator, with what its runner printed about failures.
+fn show_evaluators(artifacts: &Path, printer: &mut Printer) {
+    let lines = GradedResult::read(artifacts).into_iter().flat_map(|one| one.lines());
+    lines.for_each(|line| printer.line(line));
 }
 
 /// A trial and one of its attempts: the requested one, or the last that ended.
@@ -145,14 +142,14 @@ impl TrialView<'_> {
     /// Prints all details.
     pub(crate) fn show(&self, printer: &mut Printer) {
         let state = self.info.state.get(&self.trial.folder);
-        let outcome = match (self.record, state.and_then(|state| state.in_flight.as_ref())) {
-            (Some(record), None) => record.outcome.to_string(),
-            (_, Some(_)) if self.info.active => "running".to_owned(),
-            (_, Some(_)) => "running when the run was killed".to_owned(),
-            (None, None) => "pending".to_owned(),
-        };
         let names = TrialNames::of(&self.info.plan);
-        printer.line(format_args!("{}: {outcome}", names.get(&self.trial.folder)));
+        let line = StyledText::new().text(format_args!("{}: ", names.get(&self.trial.folder)));
+        printer.line(match (self.record, state.and_then(|state| state.in_flight.as_ref())) {
+            (Some(record), None) => line.styled(reasons::style(record.outcome), record.outcome),
+            (_, Some(_)) if self.info.active => line.text("running"),
+            (_, Some(_)) => line.text("running when the run was killed"),
+            (None, None) => line.text("pending"),
+        });
         printer.line(format_args!(
             "  trial: {}, id {}, of {}",
             self.trial.folder,
@@ -162,7 +159,8 @@ impl TrialView<'_> {
         let attempts = state.map(|state| state.attempts.as_slice()).unwrap_or_default();
         if attempts.len() > 1 || self.record.is_none_or(|record| record.attempt != attempts[0].attempt) {
             for one in attempts {
-                printer.line(format_args!("  attempt {}: {}", one.attempt, one_line(one)));
+                let prefix = StyledText::new().text(format_args!("  attempt {}: ", one.attempt));
+                printer.line(one_line(prefix, one));
             }
         }
         let Some((record, artifacts)) = self.record.zip(self.artifacts()) else { return };
@@ -178,9 +176,7 @@ impl TrialView<'_> {
                 }
             }
         }
-        for (name, status, message) in evaluators(self.grading.as_ref().unwrap_or(&artifacts)) {
-            printer.line(format_args!("  {name}: {status}: {message}"));
-        }
+        show_evaluators(self.grading.as_ref().unwrap_or(&artifacts), printer);
         for warning in &record.warnings {
             printer.line(format_args!("  warning: {warning}"));
         }
@@ -190,8 +186,11 @@ impl TrialView<'_> {
     /// Prints the existing directories and files.
     fn print_paths(&self, artifacts: &Path, printer: &mut Printer) {
         let workspace = artifacts.with_file_name("src-modified");
+        let layer = artifacts.with_file_name(yb_engine::trial::WORKSPACE_LAYER);
+        let changed = yb_repo::changed_files(&layer).filter(|_| !workspace.exists());
+        let changed = changed.map(|path| ("changed files", path));
         let named = [("workspace", workspace), ("artifacts", artifacts.to_owned())];
-        for (name, path) in named.iter().filter(|(_, path)| path.exists()) {
+        for (name, path) in named.iter().chain(&changed).filter(|(_, path)| path.exists()) {
             printer.line(format_args!("  {name}: {}", display_path(path)));
         }
         let mut files: Vec<String> = std::fs::read_dir(artifacts)

@@ -113,3 +113,31 @@ fn missing_cli_is_exit_code_3() {
     assert_eq!(outcome.code, Some(3), "{}", outcome.stderr);
     assert!(outcome.stderr.contains("hint: "), "{}", outcome.stderr);
 }
+
+/// Without a `claude` on the PATH, as after `yb install-agents --cli claude-code`.
+#[test]
+fn real_claude_that_yb_installed_is_found_by_ask_and_prompt_run() {
+    let asked = Asked::new("{ tape: 1, lanes: { main: [ { say: Found. } ] } }");
+    let program = asked.claude.program();
+    let tools = asked.context.root().join("tools");
+    let prefix = tools.join("claude-code").join(RealClaude::pinned_version());
+    let package = program.parent().unwrap().file_name().unwrap();
+    let target = prefix.join("node_modules/@anthropic-ai").join(package);
+    std::fs::create_dir_all(&target).unwrap();
+    std::os::unix::fs::symlink(program, target.join("claude")).unwrap();
+    let version = RealClaude::pinned_version();
+    let manifest =
+        format!(r#"{{"name":"claude-code","version":"{version}","package":"@anthropic-ai/claude-code"}}"#);
+    std::fs::write(prefix.join("tool.json"), manifest).unwrap();
+    asked.context.write(
+        "q.prompt.mdx",
+        "---\nname: q\ntext_config: { model_name: claude-opus-5-5 }\n---\n<User>What?</User>\n",
+    );
+    for args in [["ask", "What is this?"].as_slice(), &["prompt", "run", "q.prompt.mdx"]] {
+        let command = asked.context.command(YB).envs(asked.claude.env(&asked.server.base_url()));
+        let path = ("PATH", "/usr/bin:/bin");
+        let outcome = command.args(args).env("YB_TOOLS_DIR", &tools).env(path.0, path.1).run();
+        assert_eq!(outcome.code, Some(0), "{args:?}: {}{}", outcome.stdout, outcome.stderr);
+        assert!(outcome.stdout.contains("Found."), "{args:?}: {}", outcome.stdout);
+    }
+}

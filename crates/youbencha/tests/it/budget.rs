@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::RealClaude;
 
+use crate::YB;
 use crate::suites::{Journal, World, assert_complete, assert_same, case, variant};
 
 /// Agents that report one call after another until the file `last` exists, and log their calls.
@@ -36,21 +37,24 @@ fn one_call() -> f64 {
     usd
 }
 
+/// The limit of a run says nothing about an agent: the trials that it cut are still to do.
 #[test]
-fn run_over_budget_is_stopped_in_flight() {
+fn run_over_budget_is_stopped_in_flight_and_resumes_what_it_cut() {
     let call = one_call();
     let world = metered(6);
     let limit = 6.0 * call;
     let outcome = world.suite(&["--jobs", "4", "--max-cost", &limit.to_string()]).run();
-    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+    assert_eq!(outcome.code, Some(5), "{}", outcome.stderr);
     assert!(outcome.stderr.contains("budget exhausted: stopping 4 running trials"), "{}", outcome.stderr);
     assert!(outcome.stderr.contains("--max-cost MORE"), "{}", outcome.stderr);
     world.assert_nothing_runs();
     let run = world.only_run();
     let journal = Journal::of(&run);
     // All running trials and no waiting ones.
-    assert_eq!((journal.started().len(), journal.results().len()), (4, 4));
-    assert!(journal.results().values().all(|outcome| outcome == "budget"), "{:?}", journal.results());
+    assert_eq!((journal.started().len(), journal.results().len()), (4, 0));
+    for repeat in 1..=4 {
+        assert_eq!(journal.outcomes(&format!("one--v--{repeat}")), ["cancelled"]);
+    }
     assert_eq!(journal.entries.last().unwrap()["reason"], "budget");
     // The documented overshoot: at most one call per running trial. A trial that was stopped during
     // a call has not reported it.
@@ -71,15 +75,42 @@ fn run_over_budget_is_stopped_in_flight() {
 
     // The same limit leaves no budget.
     let outcome = world.run(&["--resume", "--jobs", "4"]).run();
-    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+    assert_eq!(outcome.code, Some(5), "{}", outcome.stderr);
     assert_eq!(Journal::of(&run).started().len(), 4);
     world.context.write("last", "");
-    let more = (2.0 * spent).to_string();
+    let more = (2.0 * spent + 6.0 * call).to_string();
     let outcome = world.run(&["--resume", "--jobs", "4", "--max-cost", &more]).run();
-    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     let printed = assert_complete(&run, 6);
-    assert_eq!(printed["outcomes"], json!({ "budget": 4, "passed": 2 }));
+    assert_eq!(printed["outcomes"], json!({ "passed": 6 }));
+    // The money of the cut attempts counts.
+    assert!((Journal::of(&run).usd() - (spent + 6.0 * call)).abs() < 1e-9, "{spent}, {call}");
     world.assert_nothing_runs();
+}
+
+/// How many trials are in flight when the limit is reached depends on `--jobs`; pass rate, gates and baseline must not.
+#[test]
+fn pass_rate_gates_and_baseline_do_not_depend_on_jobs() {
+    let call = one_call();
+    let judged = |jobs: &str| {
+        let world = metered(4);
+        let (limit, gate) = ((2.5 * call).to_string(), "min_pass_rate=0.9");
+        let cut = world.suite(&["--jobs", jobs, "--max-cost", &limit, "--gate", gate]).run();
+        assert_eq!(cut.code, Some(5), "{}{}", cut.stdout, cut.stderr);
+        assert!(cut.stdout.contains("no trial passed or failed"), "{}", cut.stdout);
+        assert!(!cut.stdout.contains("infrastructure"), "{}", cut.stdout);
+        let unfinished = world.context.command(YB).args(["baseline", "set", "main", "latest"]).run();
+        assert_eq!(unfinished.code, Some(2), "{}", unfinished.stderr);
+        world.context.write("last", "");
+        let more = (100.0 * call).to_string();
+        let done = world.run(&["--resume", "--jobs", jobs, "--max-cost", &more]).run();
+        assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
+        assert_eq!(world.context.command(YB).args(["baseline", "set", "main", "latest"]).run().code, Some(0));
+        let stored = std::fs::read(world.path(".youbencha-workspace/baselines/main.json")).unwrap();
+        let stored: Value = serde_json::from_slice(&stored).unwrap();
+        (stored["results"]["outcomes"].clone(), Journal::of(&world.only_run()).results())
+    };
+    assert_eq!(judged("1"), judged("4"));
 }
 
 #[test]
@@ -115,10 +146,10 @@ fn real_claude_is_stopped_when_the_budget_is_exhausted() {
         .env("ANTHROPIC_API_KEY", "not-a-real-key")
         .env("YB_CLAUDE", RealClaude::new().program())
         .run();
-    assert_eq!(outcome.code, Some(1), "{}{}", outcome.stdout, outcome.stderr);
+    assert_eq!(outcome.code, Some(5), "{}{}", outcome.stdout, outcome.stderr);
     let run = world.only_run();
     let journal = Journal::of(&run);
-    assert_eq!(journal.outcomes("one--default--1"), ["budget"], "{}", outcome.stderr);
+    assert_eq!(journal.outcomes("one--default--1"), ["cancelled"], "{}", outcome.stderr);
     let asked = server.requests().iter().filter(|seen| seen.lane.is_some()).count();
     assert!(asked < 20, "it was stopped in flight: {asked}");
     assert!(journal.usd() >= 1.2, "{}", journal.usd());

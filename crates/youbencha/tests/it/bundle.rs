@@ -33,7 +33,7 @@ fn bundle_has_the_fields_and_types_of_the_original() {
         { "name": "git-diff", "config": { "assertions": { "max_files_changed": 0 } } },
         { "name": "files", "config": { "assertions": { "exists": ["a.txt"] } } },
         { "name": "budget", "config": { "assertions": { "max_turns": 3 } } },
-        { "name": "command", "config": { "argv": ["no-such-program"] } },
+        { "name": "command", "config": { "argv": ["/etc/passwd"] } },
     ]);
     let changed = run(&evaluators, "echo two > a.txt");
     assert_eq!(changed["summary"]["total_evaluators"], 4);

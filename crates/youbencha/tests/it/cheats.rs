@@ -8,6 +8,7 @@ mod judge;
 mod leave;
 mod links;
 mod node;
+mod parents;
 mod probe;
 mod processes;
 mod python;

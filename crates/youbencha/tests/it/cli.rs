@@ -39,6 +39,8 @@ fn help() {
 
     Inspect:
       show              Show a run or a trial
+      view              Serve pages about all runs, live, on 127.0.0.1
+      open              Open the report of a run, or the workspace of a trial
       list              List agents, evaluators or runs
       report            Write a report as HTML, Markdown, JSON, CSV, JUnit or a pull request comment
       index             Rebuild or query the SQLite index of all runs
@@ -46,6 +48,8 @@ fn help() {
 
     Compare:
       compare           Compare two runs and detect regressions
+      diff              Show the difference between the results of two trials
+      trend             Show pass rate, cost and time over the runs of a suite
       gate              Re-evaluate the gates of a run
       baseline          Manage baselines: named results to compare runs with
 
@@ -55,6 +59,7 @@ fn help() {
     Set up:
       init              Create an example case that runs offline
       validate          Check case and suite files
+      check             Prove cases without an agent: untouched they fail, solved they pass
       schema            Print JSON Schemas of files and outputs
       suggest-testcase  Let an agent propose a case from the output of an agent
       config            Show and edit settings
@@ -116,6 +121,8 @@ fn no_command_is_a_usage_error_with_help() {
 
     Inspect:
       show              Show a run or a trial
+      view              Serve pages about all runs, live, on 127.0.0.1
+      open              Open the report of a run, or the workspace of a trial
       list              List agents, evaluators or runs
       report            Write a report as HTML, Markdown, JSON, CSV, JUnit or a pull request comment
       index             Rebuild or query the SQLite index of all runs
@@ -123,6 +130,8 @@ fn no_command_is_a_usage_error_with_help() {
 
     Compare:
       compare           Compare two runs and detect regressions
+      diff              Show the difference between the results of two trials
+      trend             Show pass rate, cost and time over the runs of a suite
       gate              Re-evaluate the gates of a run
       baseline          Manage baselines: named results to compare runs with
 
@@ -132,6 +141,7 @@ fn no_command_is_a_usage_error_with_help() {
     Set up:
       init              Create an example case that runs offline
       validate          Check case and suite files
+      check             Prove cases without an agent: untouched they fail, solved they pass
       schema            Print JSON Schemas of files and outputs
       suggest-testcase  Let an agent propose a case from the output of an agent
       config            Show and edit settings

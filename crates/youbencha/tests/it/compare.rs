@@ -45,6 +45,7 @@ fn compare_reports_a_regression_by_case() {
     pass^5  100.0%  50.0%
     time  [FIGURES]
 
+    worse: `[RUN]` passes less often than `[RUN]`: 100.0% → 50.0%, -50.0 pp (95% bounds -63.7 to -28.1 pp, p < 0.001)
     regressed: pass rate dropped by more than 5 pp: 100.0% → 50.0%, -50.0 pp (95% bounds -63.7 to -28.1 pp)
     ----- stderr -----
     ");
@@ -65,10 +66,10 @@ fn compare_has_three_exit_codes() {
     assert_eq!(code(&["latest", "--variant", "bad"]), Some(5));
     assert_eq!(code(&["--variant", "good=bad"]), Some(1));
     assert_eq!(code(&["--variant", "bad=good"]), Some(0));
-    assert_eq!(code(&["--variant", "good", "--tolerance", "0.7"]), Some(0));
+    assert_eq!(code(&["latest", "--variant", "good", "--tolerance", "0.7"]), Some(0));
     assert_eq!(code(&["--variant", "good=bad", "--estimand", "new-cases"]), Some(5));
     assert_eq!(code(&["--variant", "good=bad", "--tolerance", "5"]), Some(2));
-    assert_snapshot!(yb(&world, &["compare", "latest", "--variant", "good", "--variant", "bad=best"]).snapshot(), @r"
+    assert_snapshot!(yb(&world, &["compare", "latest", "latest", "--variant", "good", "--variant", "bad=best"]).snapshot(), @r"
     exit code: 2
     ----- stdout -----
     ----- stderr -----
@@ -130,7 +131,7 @@ fn too_many_excluded_trials_are_inconclusive() {
         json!([variant("v", &flaky, "claude-stream-json")])
     );
     ran(&world, &text);
-    let printed = json(&world, &["compare", "latest", "--json"]);
+    let printed = json(&world, &["compare", "latest", "latest", "--json"]);
     assert_eq!(printed["decision"], "cannot_tell");
     assert_eq!(printed["b"]["lost"], 1, "{printed:#}");
     let reason = printed["reason"].as_str().unwrap();
@@ -165,7 +166,7 @@ fn json_output_matches_its_schema() {
     let world = World::new();
     ran(&world, &suite(&["one"], &[("v", GOOD)], "repeats: 2\ngates: { min_pass_rate: 1 }"));
     for (name, document) in [
-        ("comparison", json(&world, &["compare", "latest", "--json"])),
+        ("comparison", json(&world, &["compare", "latest", "latest", "--json"])),
         (
             "run-results",
             serde_json::from_str(&std::fs::read_to_string(world.only_run().join("results.json")).unwrap())
@@ -178,4 +179,55 @@ fn json_output_matches_its_schema() {
         assert!(wrong.is_empty(), "{name}: {wrong:?}");
         assert!(!validator.is_valid(&json!({ "version": 1 })), "{name}");
     }
+}
+
+#[test]
+fn compare_rejects_a_variant_in_two_pairs() {
+    let world = World::new();
+    ran(&world, &suite(&["one"], &[("a", GOOD), ("b", BAD), ("x", GOOD)], "repeats: 2"));
+    for pairs in [["a=x", "b=x"], ["x=a", "x=b"], ["x", "x"]] {
+        let args = ["compare", "latest", "latest", "--variant", pairs[0], "--variant", pairs[1]];
+        let refused = yb(&world, &args);
+        let expected = "error: variant `x` is in more than one pair\nhint: run one comparison for each pair";
+        assert!(refused.code == Some(2) && refused.stderr.starts_with(expected), "{}", refused.stderr);
+    }
+    let printed = json(&world, &["compare", "latest", "--variant", "a=x", "--variant", "x=a", "--json"]);
+    assert_eq!(printed["cases"].as_array().unwrap().len(), 2, "{printed:#}");
+}
+
+#[test]
+fn latest_with_a_number_names_an_earlier_run() {
+    let world = World::new();
+    let first = ran(&world, &suite(&["one"], &[("v", BAD)], ""));
+    let second = ran(&world, &suite(&["one"], &[("v", GOOD)], ""));
+    let third = ran(&world, &suite(&["one"], &[("v", GOOD), ("w", BAD)], ""));
+    let runs = |args: &[&str]| {
+        let printed = json(&world, &[&["compare", "--json"], args].concat());
+        ["a", "b"].map(|side| printed[side]["run"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(runs(&["latest"]), [second.clone(), third.clone()]);
+    assert_eq!(runs(&["latest", "--variant", "v"]), [second.clone(), third.clone()]);
+    assert_eq!(runs(&["latest", "--variant", "v=w"]), [third.clone(), third.clone()]);
+    assert_eq!(runs(&["latest~2"]), [first.clone(), third]);
+    assert_eq!(runs(&["latest~1", "latest~2"]), [second.clone(), first.clone()]);
+    assert_eq!(json(&world, &["show", "latest~1", "--json"])["run"], second.as_str());
+    assert_eq!(
+        json(&world, &["gate", "latest~2", "--gate", "min_pass_rate=1", "--json"])["run"],
+        first.as_str()
+    );
+    // In a gate, `latest` and `latest~1` are the run before, `latest~2` is the one before that.
+    let against = |name: &str| {
+        let gate = format!("no_regression={name}");
+        let args = ["gate", "latest", "--gate", &gate, "--gate", "no_regression.tolerance=0.99", "--json"];
+        json(&world, &args).to_string()
+    };
+    assert!(against("latest~1").contains(&second) && against("latest").contains(&second));
+    assert!(against("latest~2").contains(&first));
+    assert_snapshot!(yb(&world, &["compare", "latest~3"]).snapshot(), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: no run matches `latest~3` in `[TEMP]/work/.youbencha-workspace/runs`
+    hint: `yb list runs` shows all runs
+    ");
 }

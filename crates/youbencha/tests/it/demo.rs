@@ -46,7 +46,17 @@ fn real_claude_is_recorded_replayed_graded_and_reported() {
     case      variant  passed  median time  cost
     greeting  terse    0/1     [TIME]  $0.00
     greeting  careful  1/1     [TIME]  $0.00
-    2 of 2 trials: 1 passed, 1 failed, $0.00; isolation: [LEVEL]
+
+    variant  passed  pass rate  95% interval     cost   tokens
+    terse    0/1     0.0%       0.0% to 79.3%    $0.00  927
+    careful  1/1     100.0%     20.7% to 100.0%  $0.00  1,959
+    cannot tell whether `careful` is better than `terse`: 0.0% → 100.0%, +100.0 pp (95% bounds -34.4 to +100.0 pp, p = 1.000)
+
+
+    ✗ greeting / terse: failed: command-hidden: exited with code 1 | expected exit code 0
+        │ FAIL: somebody without a name
+
+    2 of 2 trials: 1 passed, 1 failed, $0.00 in [TIME]; isolation: [LEVEL]
     gates: passed
       min_pass_rate  passed  50.0% (minimum 50.0%), 1 of 2 trials
 
@@ -55,7 +65,17 @@ fn real_claude_is_recorded_replayed_graded_and_reported() {
     case      variant  passed  median time  cost
     greeting  terse    0/1     [TIME]  $0.00
     greeting  careful  1/1     [TIME]  $0.00
-    2 of 2 trials: 1 passed, 1 failed, $0.00; isolation: [LEVEL]
+
+    variant  passed  pass rate  95% interval     cost   tokens
+    terse    0/1     0.0%       0.0% to 79.3%    $0.00  927
+    careful  1/1     100.0%     20.7% to 100.0%  $0.00  1,959
+    cannot tell whether `careful` is better than `terse`: 0.0% → 100.0%, +100.0 pp (95% bounds -34.4 to +100.0 pp, p = 1.000)
+
+
+    ✗ greeting / terse: failed: command-hidden: exited with code 1 | expected exit code 0
+        │ FAIL: somebody without a name
+
+    2 of 2 trials: 1 passed, 1 failed, $0.00 in [TIME]; isolation: [LEVEL]
     gates: passed
       min_pass_rate  passed  50.0% (minimum 50.0%), 1 of 2 trials
        2 of 2 trials ended with identical files and verdicts

@@ -22,7 +22,7 @@ macro_rules! pages {
         $(
             #[test]
             fn $test() {
-                check($page);
+                check($page, stringify!($test).contains("real_claude"));
             }
         )*
     };
@@ -33,16 +33,21 @@ pages! {
     concept_records: "docs/concepts/records.md",
     first_case: "docs/getting-started/first-case.md",
     first_suite: "docs/getting-started/first-suite.md",
+    guide_add_ons_with_real_claude: "docs/guides/add-ons.md",
     guide_claude_md: "docs/guides/claude-md.md",
     guide_compare: "docs/guides/compare.md",
     guide_evaluators: "docs/guides/evaluators.md",
     guide_gates: "docs/guides/gates.md",
-    guide_graders: "docs/guides/graders.md",
+    guide_graders_with_real_claude: "docs/guides/graders.md",
     guide_record_replay: "docs/guides/record-replay.md",
     guide_regrade: "docs/guides/regrade.md",
+    guide_view: "docs/guides/view.md",
     reference_commands: "docs/reference/commands.md",
     reference_reports: "docs/reference/reports.md",
 }
+
+/// The file with the path of Claude Code, for pages that run it.
+const CLAUDE: &str = "claude";
 
 const RUN: &str = "<!-- run -->";
 const SETUP: &str = "<!-- setup";
@@ -110,7 +115,10 @@ fn shell(context: &TestContext, command: &str) -> Outcome {
     let directory = context.root().join("directory");
     let current = std::fs::read_to_string(&directory).map_or_else(|_| context.dir(), |dir| dir.trim().into());
     let script = format!("trap 'pwd > \"$DIRECTORY\"' EXIT\n{command}\n");
-    let shell = context.command("/bin/sh").args(["-c", &script]).current_dir(current);
+    let mut shell = context.command("/bin/sh").args(["-c", &script]).current_dir(current);
+    if let Ok(claude) = std::fs::read_to_string(context.root().join(CLAUDE)) {
+        shell = shell.env("YB_CLAUDE", claude);
+    }
     shell.env("PATH", path).env("DIRECTORY", directory).run()
 }
 
@@ -130,7 +138,7 @@ fn matches(expected: &[String], output: &[String]) -> bool {
     }
 }
 
-fn check(name: &str) {
+fn check(name: &str, with_claude: bool) {
     let path = root().join(name);
     let page = std::fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = page.lines().collect();
@@ -144,6 +152,10 @@ fn check(name: &str) {
         "[user]\n\tname = Ada\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n",
     )
     .unwrap();
+    if with_claude {
+        let claude = yb_testkit::RealClaude::new();
+        std::fs::write(context.root().join(CLAUDE), claude.program().to_str().unwrap()).unwrap();
+    }
     let mut updates: Vec<(std::ops::Range<usize>, Vec<String>)> = Vec::new();
     for step in steps(&page) {
         let range = match step {

@@ -9,6 +9,8 @@ mod real;
 mod secrets;
 mod syscalls;
 
+pub(crate) use real::MCP_SERVER;
+
 use std::path::PathBuf;
 
 use serde_json::{Value, json};

@@ -51,7 +51,8 @@ fn run_dir(context: &TestContext) -> PathBuf {
 
 fn gradings(context: &TestContext) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(run_dir(context).join("gradings")) else { return Vec::new() };
-    let mut found: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    let found = entries.map(|entry| entry.unwrap().path());
+    let mut found: Vec<PathBuf> = found.filter(|path| path.is_dir()).collect();
     found.sort();
     found
 }
@@ -138,7 +139,7 @@ fn eval_reads_a_file_of_the_original() {
     let results: Value = serde_json::from_str(&outcome.stdout).unwrap();
     assert_eq!(
         results["evaluators"][0]["message"],
-        "✗ 1 file changed (+1/-1 lines) | Violations: total_changes (2) exceeds max_total_changes (1)"
+        "✗ 1 file changed (+1/-1 lines): `greet.sh` | Violations: total_changes (2) exceeds max_total_changes (1)"
     );
     assert_eq!(results["evaluators"][1]["status"], "passed", "{}", results["evaluators"][1]["message"]);
     assert_eq!(results["test_case"]["expected_branch"], "eval-only-expected");
@@ -284,7 +285,7 @@ fn regrade_rejects_a_changed_log() {
 }
 
 #[test]
-fn regrade_failed_only_repeats_grader_errors() {
+fn regrade_failed_only_repeats_failures_and_grader_errors() {
     let context = world();
     let case = |judge: &str| {
         let nonce = r#"n=$(sed -n 's/.*"answer_to": "\([0-9a-f]*\)".*/\1/p' | tail -1)"#;
@@ -312,9 +313,48 @@ fn regrade_failed_only_repeats_grader_errors() {
             .count(),
         1
     );
-    let recorded = recorded();
-    let outcome = recorded.command(YB).args(["eval", "--from", "latest", "--failed-only"]).run();
-    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("lacks a verdict"), "{}", outcome.stderr);
-    assert!(gradings(&recorded).is_empty());
+    // A trial that failed is graded again.
+    let failing = r#"[{"name":"files","config":{"assertions":{"exists":["none"]}}}]"#;
+    let mut case: Value = serde_json::from_str(&context.read("case.yaml")).unwrap();
+    case["evaluators"] = serde_json::from_str(failing).unwrap();
+    context.write("case.yaml", case.to_string());
+    assert_eq!(context.command(YB).args(["run", "-c", "case.yaml", "--quiet"]).run().code, Some(1));
+    context.write("case.yaml", context.read("case.yaml").replace("none", "new"));
+    let outcome = context.command(YB).args(["eval", "--from", "latest", "--failed-only"]).run();
+    assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
+    assert!(outcome.stdout.contains("failed → passed"), "{}", outcome.stdout);
+}
+
+#[test]
+fn directory_that_the_original_would_read_elsewhere_is_a_warning() {
+    let context = here();
+    let text =
+        "directory: .\nevaluators: [{ name: git-diff, config: { assertions: { max_files_changed: 9 } } }]\n";
+    context.write("evals/eval.yaml", text);
+    let eval = || {
+        let command = context.command(YB).args(["eval", "-c", "evals/eval.yaml"]);
+        command.env("PATH", std::env::var_os("PATH").unwrap()).run()
+    };
+    let warned = eval();
+    assert!(warned.stderr.contains("`.` is relative to this file"), "{}", warned.stderr);
+    context.write("evals/eval.yaml", format!("youbencha: 1\n{text}"));
+    let strict = eval();
+    assert!(!strict.stderr.contains("is relative to this file"), "{}", strict.stderr);
+}
+
+#[test]
+fn run_is_found_by_a_path_of_the_original_layout() {
+    let context = recorded();
+    let run = run_dir(&context);
+    let id = run.file_name().unwrap().to_string_lossy().into_owned();
+    let report = |from: &str| {
+        context.command(YB).args(["report", "--from", from, "--format", "json", "--output", "-"]).run()
+    };
+    let found = report(&format!(".youbencha-workspace/{id}/artifacts/results.json"));
+    assert_eq!(found.code, Some(0), "{}", found.stderr);
+    assert!(found.stdout.contains(&id), "{}", found.stdout);
+    // A glob that matches nothing reaches the program unexpanded.
+    let glob = report(".youbencha-workspace/run-*/artifacts/results.json");
+    assert_eq!(glob.code, Some(2), "{}", glob.stderr);
+    assert!(glob.stderr.contains("`latest` is the newest"), "{}", glob.stderr);
 }

@@ -280,7 +280,7 @@ fn test_report_must_be_written_by_the_command() {
 }
 
 #[test]
-fn failing_command_fails_the_trial_and_missing_program_is_a_grader_error() {
+fn failing_command_fails_the_trial_and_unusable_program_is_a_grader_error() {
     let context = world();
     for (agent, config, expected) in [
         (
@@ -310,8 +310,8 @@ fn failing_command_fails_the_trial_and_missing_program_is_a_grader_error() {
         ),
         (
             "true",
-            "argv: [no-such-program-anywhere]",
-            ("grader_error", "Evaluator error: program not found: `no-such-program-anywhere`"),
+            "argv: [/etc/passwd]",
+            ("grader_error", "Evaluator error: program is not executable: `/etc/passwd`"),
         ),
         // Programs of the agent with system names are not found.
         (
@@ -332,10 +332,8 @@ fn failing_command_fails_the_trial_and_missing_program_is_a_grader_error() {
     ] {
         assert_verdict(&context, agent, &format!("{{ name: command, config: {{ {config} }} }}"), expected);
     }
-    let outcome = run(
-        &context,
-        &case("true", "evaluators: [{ name: command, config: { argv: [no-such-program-anywhere] } }]"),
-    );
+    let outcome =
+        run(&context, &case("true", "evaluators: [{ name: command, config: { argv: [/etc/passwd] } }]"));
     assert_eq!(outcome.code, Some(5), "{}", outcome.stdout);
     yb_testkit::assert_no_process_in(&context.dir());
 }
@@ -491,14 +489,14 @@ fn unreported_usage_does_not_pass_a_budget() {
 #[test]
 fn skipped_evaluator_is_a_grader_error_unless_another_fails() {
     let context = world();
-    let unable = "{ name: command, config: { argv: [no-such-program-anywhere] } }";
+    let unable = "{ name: command, config: { argv: [/etc/passwd] } }";
     let rest = |more: &str| format!("evaluators: [{unable}, {more}]");
     let files = |file: &str| format!("{{ name: files, config: {{ assertions: {{ exists: [{file}] }} }} }}");
     let outcome = run(&context, &case("true", &rest(&files("add.sh"))));
     assert_eq!((outcome.code, results(&context)["outcome"].as_str()), (Some(5), Some("grader_error")));
     let found = results(&context);
     assert_eq!(found["summary"]["overall_status"], "partial");
-    assert_eq!(found["evaluators"][0]["error"]["message"], "program not found: `no-such-program-anywhere`");
+    assert_eq!(found["evaluators"][0]["error"]["message"], "program is not executable: `/etc/passwd`");
     let outcome = run(&context, &case("true", &rest(&files("none"))));
     assert_eq!((outcome.code, results(&context)["outcome"].as_str()), (Some(1), Some("failed")));
 }

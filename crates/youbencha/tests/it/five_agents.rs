@@ -74,6 +74,18 @@ fn check(log: &YouBenchaLog, json: &Value, agent: &str) {
     }
 }
 
+/// An edit is a difference with a path that is relative to the workspace.
+fn check_edit(transcript: &str, agent: &str) {
+    assert!(!transcript.contains("src-modified"), "{agent}: {transcript}");
+    let call = transcript.lines().position(|line| line.starts_with("  → ") && line.ends_with(" greet.sh"));
+    let edit: Vec<&str> =
+        transcript.lines().skip(call.unwrap_or_else(|| panic!("no edit in {transcript}"))).collect();
+    // Codex reports only the path and the kind of a change.
+    let expected = if agent == "codex" { "update" } else { "-" };
+    let found = edit.iter().find(|line| line.starts_with(&format!("    {expected}")));
+    assert!(found.is_some(), "{agent}: {transcript}");
+}
+
 fn read(path: &Path) -> (YouBenchaLog, Value) {
     let path = path.join("youbencha-log.json");
     let json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
@@ -83,12 +95,16 @@ fn read(path: &Path) -> (YouBenchaLog, Value) {
 #[test]
 fn real_claude_and_four_others_run_the_example_and_a_page_compares_them() {
     let (context, server) = example();
-    let outcome = yb(&context, &server, &["run", "-c", "suite.yaml", "--quiet"]).run();
+    let command = yb(&context, &server, &["run", "-c", "suite.yaml", "--quiet"]);
+    let outcome = command.timeout(std::time::Duration::from_secs(150)).run();
     assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
     assert!(server.unscripted().is_empty(), "{:?}", server.unscripted());
     for agent in REAL_AGENTS {
         let (log, json) = read(&artifacts(&context, &format!("greet-by-name--{}--1", agent.name)));
         check(&log, &json, agent.name);
+        let trial = format!("greet-by-name--{}--1", agent.name);
+        let shown = yb(&context, &server, &["show", &trial, "--transcript"]).run().stdout;
+        check_edit(&shown, agent.name);
     }
     let outcome = yb(&context, &server, &["report", "--format", "html", "--output", "page.html"]).run();
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
@@ -96,6 +112,7 @@ fn real_claude_and_four_others_run_the_example_and_a_page_compares_them() {
     for agent in REAL_AGENTS {
         assert!(page.contains(agent.name), "{}", agent.name);
     }
+    assert!(page.contains("<span class=\"d\">-") && page.contains("<span class=\"a\">+"), "{page}");
 }
 
 #[test]
@@ -113,6 +130,27 @@ fn real_claude_and_four_others_are_recorded_and_replayed_without_their_model() {
         assert_eq!(json["usage"]["source"], "observed", "{}", agent.name);
         // opencode also requests a title, which it does not count.
         assert!(log.usage.input_tokens >= 700 && log.usage.output_tokens >= 80, "{}", agent.name);
+    }
+}
+
+#[test]
+fn real_claude_codex_and_copilot_prove_that_they_read_their_instructions() {
+    let (context, server) = example();
+    context.write("md/rules.md", "# Rules\n\nEvery greeting ends with an exclamation mark.\n");
+    let case = context.read("case.yaml");
+    let with = case.replacen("  config:\n", "  config:\n    instructions: md/rules.md\n", 1);
+    assert_ne!(case, with);
+    for (agent, file) in [
+        ("claude-code", "CLAUDE.md"),
+        ("codex", "AGENTS.md"),
+        ("copilot-cli", ".github/copilot-instructions.md"),
+    ] {
+        context.write("case.yaml", with.replace("  type: claude-code ", &format!("  type: {agent} ")));
+        let outcome = yb(&context, &server, &["run", "-c", "case.yaml"]).run();
+        assert_eq!(outcome.code, Some(0), "{agent}: {}{}", outcome.stdout, outcome.stderr);
+        let (_, json) = read(&artifacts(&context, "greet-by-name--default--1"));
+        assert_eq!(json["add_ons"][0]["name"], file, "{agent}");
+        assert_eq!(json["add_ons"][0]["status"], "proven", "{agent}: {:#}", json["add_ons"]);
     }
 }
 

@@ -15,15 +15,16 @@ fn init_prints_a_command_that_runs_the_case() {
     ----- stdout -----
     wrote testcase.yaml
     wrote testcase-project/greet.sh
-    wrote testcase-project/test.sh
+    wrote testcase-hidden/test.sh
 
     Run it, offline and without API calls:
+      yb check testcase.yaml    # prove that its graders fail an agent that does nothing
       yb run testcase.yaml
 
     Then edit testcase.yaml: one line switches to Claude Code.
     ----- stderr -----
     ");
-    let next = outcome.stdout.lines().find_map(|line| line.trim().strip_prefix("yb ")).unwrap();
+    let next = outcome.stdout.lines().rev().find_map(|line| line.trim().strip_prefix("yb ")).unwrap();
     assert_eq!(next, "run testcase.yaml");
     let outcome = context.run(YB, next.split(' '));
     assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
@@ -53,18 +54,18 @@ fn init_case_switches_to_claude_code_with_one_line() {
 #[test]
 fn init_keeps_existing_files() {
     let context = TestContext::new();
-    context.write("testcase-project/test.sh", "mine");
+    context.write("testcase-hidden/test.sh", "mine");
     assert_snapshot!(context.run(YB, ["init"]).snapshot(), @r"
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: files exist: `testcase-project/test.sh`
+    error: files exist: `testcase-hidden/test.sh`
     hint: pass `--force` to replace them; nothing was changed
     ");
-    assert_eq!(context.read("testcase-project/test.sh"), "mine");
+    assert_eq!(context.read("testcase-hidden/test.sh"), "mine");
     assert!(!context.dir().join("testcase.yaml").exists());
     assert_eq!(context.run(YB, ["init", "--force"]).code, Some(0));
-    assert_ne!(context.read("testcase-project/test.sh"), "mine");
+    assert_ne!(context.read("testcase-hidden/test.sh"), "mine");
 }
 
 #[test]
@@ -87,7 +88,7 @@ fn real_claude_does_the_same_task_with_one_line_changed() {
 tape: 1
 lanes:
   main:
-    - tools: [{ Bash: { command: 'echo ''echo \"Hello, $1!\"'' > greet.sh && sh test.sh', description: Fix } }]
+    - tools: [{ Bash: { command: 'echo ''echo \"Hello, $1!\"'' > greet.sh && sh greet.sh Ada', description: Fix } }]
     - say: Done.
 ";
     let server =

@@ -62,6 +62,7 @@ fn list_prints_agents_and_evaluators() {
       probe          the program itself: inputs by arguments, stdin, files or HTTP, and expected outputs
       files          which files exist, what they contain, and which are unchanged
       trajectory     which tools the agent called, how often, in which order, and which calls failed
+      activation     whether the agent used its plugins, skills, MCP servers and agents
       budget         tokens, cost, duration and turns, against limits
       answer         the final message of the agent, as text or as JSON
       agentic-judge  scores that another agent gives to each assertion
@@ -77,8 +78,8 @@ fn list_prints_agents_and_evaluators() {
     let settings = outcome.stdout.split_once("\n\n").unwrap().1;
     assert_snapshot!(settings, @r"
     Settings               claude-code  copilot-cli  codex  gemini  opencode  acp  command
-      agent_name           yes          yes          -      -       yes       -    -
-      agents               yes          yes          -      -       yes       -    -
+      agent_name           yes          yes          -      yes     yes       -    -
+      agents               yes          yes          -      yes     yes       -    -
       append_system_prompt yes          -            yes    yes     yes       -    -
       system_prompt        yes          -            yes    yes     yes       -    -
       permission_mode      yes          yes          yes    yes     yes       yes  -
@@ -89,6 +90,10 @@ fn list_prints_agents_and_evaluators() {
       temperature          yes          -            -      -       -         -    -
       max_turns            yes          -            -      yes     -         -    -
       mcp_servers          yes          yes          yes    yes     yes       yes  -
+      mcp                  yes          yes          yes    yes     yes       -    -
+      plugins              yes          -            -      -       -         -    -
+      skills               yes          -            -      -       -         -    -
+      instructions         yes          yes          yes    yes     -         -    -
       effort               yes          yes          yes    -       yes       -    -
       settings             yes          -            -      yes     yes       -    -
       add_dirs             yes          yes          yes    yes     -         -    -

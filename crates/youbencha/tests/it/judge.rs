@@ -363,3 +363,37 @@ fn real_claude_and_four_others_judge_after_reading_the_files() {
         assert!(last.body.to_string().contains("echo Hello"), "{}: {}", agent.name, last.body);
     }
 }
+
+/// A judge that calls a tool which its agent refuses has not seen what it scores. Codex does not report refused calls.
+#[test]
+fn real_claude_and_three_others_that_are_refused_a_tool_have_no_verdict() {
+    for agent in REAL_AGENTS.into_iter().filter(|agent| agent.name != "codex") {
+        let answer = if agent.name == "claude-code" {
+            "tools: [{ StructuredOutput: { status: passed, metrics: { named: 1.0 }, message: seen } }]"
+        } else {
+            r#"say: '{"status":"passed","metrics":{"named":1.0},"message":"seen"}'"#
+        };
+        let write = "{ write: { path: x.txt, content: x } }";
+        let script = format!("tape: 1\nlanes: {{ main: [ {{ tools: [ {write} ] }}, {{ {answer} }} ] }}\n");
+        let context = world();
+        let script = Script::parse(&script, &Vars::new()).unwrap();
+        let server = MockServer::start(script, &MockServerOptions::default()).unwrap();
+        let config = json!({ "type": agent.name, "model": agent.model,
+            "assertions": { "named": "It greets by name." } });
+        context.write("case.yaml", case("true", "", &config));
+        let mut command = context.command(YB).args(["run", "-c", "case.yaml"]);
+        command = command.env("PATH", std::env::var_os("PATH").unwrap());
+        for (name, value) in agent.env(&server.base_url()) {
+            command = command.env(name, value);
+        }
+        let outcome = command.run();
+        let shown = format!("{}: {}{}", agent.name, outcome.stdout, outcome.stderr);
+        let results: Value = serde_json::from_slice(
+            &std::fs::read(artifacts(&context).join("results.json")).unwrap_or_else(|_| panic!("{shown}")),
+        )
+        .unwrap();
+        assert_eq!(results["outcome"], "grader_error", "{shown}\n{:#}", results["evaluators"]);
+        let verdict = results["evaluators"][0].to_string();
+        assert!(verdict.contains("the judge could not use its tool"), "{shown}\n{verdict}");
+    }
+}

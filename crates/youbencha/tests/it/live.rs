@@ -67,6 +67,16 @@ impl Terminal {
         String::from_utf8_lossy(&self.seen.lock().unwrap().0).into_owned()
     }
 
+    /// Returns color and weight of the first character of a text on the screen.
+    fn look_of(&self, text: &str) -> (vt100::Color, bool) {
+        let screen = self.seen.lock().unwrap().1.screen().clone();
+        let rows: Vec<String> = screen.rows(0, 200).collect();
+        let row = rows.iter().position(|row| row.contains(text)).unwrap_or_else(|| panic!("{rows:#?}"));
+        let column = rows[row].split(text).next().unwrap().chars().count();
+        let cell = screen.cell(u16::try_from(row).unwrap(), u16::try_from(column).unwrap()).unwrap();
+        (cell.fgcolor(), cell.bold())
+    }
+
     #[track_caller]
     fn until(&self, what: &str, found: impl Fn(&str) -> bool) {
         let end = Instant::now() + PATIENCE;
@@ -144,7 +154,8 @@ repeats: {repeats}
 fn running_trials_are_shown_and_removed_at_the_end() {
     let context = world();
     context.write("suite.yaml", slow(2));
-    let mut terminal = Terminal::start(&context, &["run", "-c", "suite.yaml", "--jobs", "2"], &[]);
+    let mut terminal =
+        Terminal::start(&context, &["run", "-c", "suite.yaml", "--jobs", "2", "--no-check"], &[]);
     terminal.until("both", |screen| {
         screen.contains("greeting #1  command  0:0") && screen.contains("greeting #2  command  0:0")
     });
@@ -166,10 +177,47 @@ fn running_trials_are_shown_and_removed_at_the_end() {
     insta::assert_snapshot!(rest, @r"
     case      passed  median time
     greeting  2/2     [TIME]
-    2 of 2 trials: 2 passed; isolation: none
+    2 of 2 trials: 2 passed in [TIME]; isolation: none
     hint: inspect the run: yb show latest
     hint: write an HTML report: yb report --format html
     ");
+}
+
+/// A case that fails at once beside one that waits for a file.
+fn one_fails() -> String {
+    let failing = r#"
+  - name: bad
+    description: Fails.
+    repo: repo
+    isolation: none
+    agent: { type: command, config: { prompt: Nothing., command: { argv: ["true"] } } }
+    evaluators: [{ name: command, config: { shell: "echo this is why; exit 3" } }]
+"#;
+    slow(1).replace("cases:\n", &format!("cases:{failing}"))
+}
+
+#[test]
+fn failure_stands_out_as_it_happens_and_at_the_end() {
+    let context = world();
+    context.write("suite.yaml", one_fails());
+    let mut terminal = Terminal::start(&context, &["run", "-c", "suite.yaml", "--jobs", "2"], &[]);
+    let why = "bad: failed in ";
+    terminal.until("the failure and the bar", |screen| {
+        screen.contains(why) && screen.contains("    │ this is why") && screen.contains(" 1/2  1 failed  ")
+    });
+    let red = (vt100::Color::Idx(1), true);
+    assert_eq!((terminal.look_of("failed in "), terminal.look_of("1 failed  ")), (red, red));
+    let bar = terminal.screen().lines().last().unwrap().to_owned();
+    assert!(bar.contains(" elapsed"), "{bar}");
+    assert_eq!(bar.chars().count(), 99, "the bar fills the line: {bar:?}");
+    assert!(bar.starts_with('━'), "{bar:?}");
+    context.write("go", "");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, Some(1), "{screen}");
+    let (_, end) = screen.split_once("case ").unwrap_or_else(|| panic!("{screen}"));
+    let reason = "✗ bad: failed: command: exited with code 3 | expected exit code 0";
+    assert!(end.contains(reason) && end.contains("    │ this is why"), "{screen}");
+    assert_eq!(terminal.look_of("failed: command"), red);
 }
 
 #[test]
@@ -220,12 +268,18 @@ fn sigterm_leaves_a_clean_terminal() {
 fn ctrl_z_releases_the_terminal_until_resume() {
     let context = world();
     context.write("suite.yaml", slow(1));
+    let began = Instant::now();
     let mut terminal = Terminal::start(&context, &["run", "-c", "suite.yaml"], &[]);
     terminal.until("up", |screen| screen.contains("command  0:0"));
     terminal.press(26);
     terminal.until("gone", |screen| !screen.contains("command  0:0") && !screen.contains("0/1"));
+    let suspended = Duration::from_secs(4);
+    std::thread::sleep(suspended);
     terminal.signal(Signal::CONT);
     terminal.until("back", |screen| screen.contains("command  0:0") && screen.contains("0/1"));
+    let (screen, most) = (terminal.screen(), began.elapsed() - suspended);
+    let shown = screen.split(" elapsed").next().unwrap().rsplit([' ', ':']).next().unwrap();
+    assert!(shown.parse::<u64>().unwrap() <= most.as_secs(), "the suspension is shown: {screen}");
     context.write("go", "");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");

@@ -2,13 +2,17 @@
 #![expect(clippy::disallowed_methods, reason = "the program under test is started as a shell would start it")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failing helper fails its test")]
 
+mod add_ons;
 mod answers;
 mod ask;
 mod baseline;
+#[cfg(unix)]
+mod browse;
 mod budget;
 mod bundle;
 #[cfg(target_os = "linux")]
 mod cheats;
+mod check;
 mod ci_docs;
 mod cli;
 mod compare;
@@ -25,6 +29,7 @@ mod escapes;
 mod eval;
 mod evaluators;
 mod events;
+mod factors;
 mod five_agents;
 mod gates;
 mod index;
@@ -35,7 +40,16 @@ mod live;
 #[cfg(unix)]
 mod local_sources;
 #[cfg(target_os = "linux")]
+mod observer;
+#[cfg(unix)]
+mod older_files;
+#[cfg(target_os = "linux")]
+mod overlay;
+#[cfg(target_os = "linux")]
+mod packaging;
+#[cfg(target_os = "linux")]
 mod phoenix;
+mod preflight;
 mod prompt;
 mod real_claude;
 #[cfg(target_os = "linux")]
@@ -51,6 +65,7 @@ mod sdk_requests;
 mod setup;
 mod show;
 mod signals;
+mod simulated_runner;
 mod small_suite;
 mod suggest;
 mod suite_run;
@@ -65,6 +80,11 @@ mod tracing;
 #[cfg(target_os = "linux")]
 mod tracing_phoenix;
 mod validate;
+mod view;
+#[cfg(unix)]
+mod watch;
+#[cfg(unix)]
+mod why;
 
 /// The program under test.
 const YB: &str = env!("CARGO_BIN_EXE_yb");

@@ -253,9 +253,10 @@ lanes:
     );
     let outcome = real.yb(&["test", "verdict.prompt.mdx", "--jobs", "1", "--quiet"]).run();
     assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
-    for printed in
-        ["2 of 2 trials: 1 passed, 1 failed", "min_pass_rate  passed  50.0% (minimum 50.0%), 1 of 2 trials"]
-    {
+    for printed in [
+        "2 of 2 trials: 1 passed, 1 failed",
+        "evaluators.answer-json.min_pass_rate  passed  50.0% (minimum 50.0%), 1 of 2 trials",
+    ] {
         assert!(outcome.stdout.contains(printed), "{}", outcome.stdout);
     }
     assert!(real.asked().contains("Say ${no_variable}."), "{}", real.asked());
@@ -352,9 +353,116 @@ text_config:
 <User>Repeat it.</User>
 ",
     );
-    let outcome = real.run(&["tools.prompt.mdx"]).run();
+    real.context.write("rows.jsonl", "{\"input\": {}, \"expected_output\": \"Done.\"}\n");
+    let test = real.yb(&["test", "tools.prompt.mdx", "--dataset", "rows.jsonl", "--isolation", "external"]);
+    for command in [real.run(&["tools.prompt.mdx"]), test] {
+        let before = real.server.requests().len();
+        let outcome = command.run();
+        assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
+        let seen = real.server.requests();
+        let asked: String = seen.iter().skip(before).map(|seen| seen.body.to_string()).collect();
+        assert!(asked.contains(r#"{\"text\":\"twice\"}"#), "{asked}");
+        assert!(asked.contains("no such luck"), "{asked}");
+    }
+}
+
+/// Each threshold holds for its own eval: a row that fails one of them does not count against the others.
+#[test]
+fn real_claude_passes_or_fails_each_score_threshold() {
+    let real = Real::new(
+        "
+tape: 1
+lanes:
+  ann: { match: Greet ann, replies: [ { say: 'Hello, Ann.' } ] }
+  bob: { match: Greet bob, replies: [ { say: 'Hello, Bob. How are you?' } ] }
+",
+    );
+    real.context.write(
+        "rows.jsonl",
+        "{\"input\": {\"name\": \"ann\"}, \"expected_output\": \"Hello, Ann.\"}
+{\"input\": {\"name\": \"bob\"}, \"expected_output\": \"Hello, Bob.\"}
+",
+    );
+    let write = |thresholds: &str| {
+        real.context.write(
+            "hello.prompt.mdx",
+            format!(
+                "---
+name: hello
+text_config: {{ model_name: claude-opus-5-5 }}
+test_settings:
+  dataset: ./rows.jsonl
+  evals: [contains, exact_match]
+  score_thresholds: {{ {thresholds} }}
+---
+<User>Greet {{props.name}}.</User>
+"
+            ),
+        );
+        real.yb(&["test", "hello.prompt.mdx", "--jobs", "1", "--quiet"]).run()
+    };
+    let passed = write("contains: 1, exact_match: 0.5");
+    assert_eq!(passed.code, Some(0), "{}{}", passed.stdout, passed.stderr);
+    let (_, gates) = passed.stdout.split_once("gates:").unwrap();
+    assert_snapshot!(gates, @r"
+     passed
+      evaluators.answer-contains.min_pass_rate     passed  100.0% (minimum 100.0%), 2 of 2 trials
+      evaluators.answer-exact_match.min_pass_rate  passed  50.0% (minimum 50.0%), 1 of 2 trials
+    ");
+    let failed = write("contains: 1, exact_match: 0.6");
+    assert_eq!(failed.code, Some(1), "{}{}", failed.stdout, failed.stderr);
+    let line = "evaluators.answer-exact_match.min_pass_rate  failed  50.0% (minimum 60.0%), 1 of 2 trials";
+    assert!(failed.stdout.contains(line), "{}", failed.stdout);
+}
+
+#[test]
+fn thresholds_need_expected_output() {
+    let context = context();
+    context.write("rows.jsonl", "{\"input\": {\"what\": \"one\"}}\n");
+    assert_snapshot!(context.run(YB, ["prompt", "test", "verdict.prompt.mdx"]).snapshot(), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: verdict.prompt.mdx: `score_thresholds`, but no row has `expected_output`
+    hint: add `expected_output` to the rows of the dataset
+    ");
+}
+
+/// The MCP servers of a prompt are started in both commands, and its tools need no permission.
+#[test]
+fn real_claude_calls_tools_of_mcp_servers_that_a_prompt_declares() {
+    let real = Real::new(
+        "
+tape: 1
+lanes:
+  main: [ { tools: [ { mcp__words__word: {} } ] }, { say: Done. } ]
+",
+    );
+    // Not in the project, so that the sandbox must show it.
+    let server = real.context.root().join("server.py");
+    std::fs::write(&server, crate::escapes::MCP_SERVER).unwrap();
+    real.context.write("rows.jsonl", "{\"input\": {}, \"expected_output\": \"Done.\"}\n");
+    real.context.write(
+        "words.prompt.mdx",
+        format!(
+            "---
+name: words
+text_config:
+  model_name: sonnet
+  tools: ['mcp://words/word']
+  mcp_servers: {{ words: {{ command: python3, args: ['{}'] }} }}
+test_settings: {{ dataset: ./rows.jsonl }}
+---
+<User>Say the word.</User>
+",
+            server.display()
+        ),
+    );
+    let outcome = real.run(&["words.prompt.mdx"]).run();
     assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
-    let asked = real.asked();
-    assert!(asked.contains(r#"{\"text\":\"twice\"}"#), "{asked}");
-    assert!(asked.contains("no such luck"), "{asked}");
+    let answers = || real.asked().matches("the word is sandbox").count();
+    assert_eq!(answers(), 1, "{}", real.asked());
+    let outcome = real.yb(&["test", "words.prompt.mdx", "--quiet"]).run();
+    assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
+    assert_eq!(answers(), 2, "{}", real.asked());
 }

@@ -1,5 +1,7 @@
 //! Edited records: whatever part of a run is changed, the commands that read it refuse it, and `yb verify` names the place.
 
+mod derived;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,7 @@
 //! A secret that a model says in pieces is in no file that a run leaves, whatever the agent's format.
 
+mod everywhere;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 

@@ -129,6 +129,7 @@ fn divergence_ends_the_trial_with_details() {
       hint: make the output of the tool deterministic, or replay in `lenient` mode; if the change is intended, record again
       error: error_during_execution: the agent reports a failure
       command: failed (in-process): ✗ exited with code 1 | expected exit code 0
+        output: .youbencha-workspace/runs/[RUN]/trials/greeting--default--1/attempt-1/artifacts/evaluators/1-command/output.log
       artifacts: .youbencha-workspace/runs/[RUN]/trials/greeting--default--1/attempt-1/artifacts
     ----- stderr -----
     hint: inspect the trial: yb show latest

@@ -73,7 +73,7 @@ fn report_is_written_next_to_the_results() {
 
     <details><summary>1 trial that did not pass</summary>
 
-    - **greeting / two** failed: `git-diff: ✗ 3 files changed (+0/-0 lines) | Violations: files_changed (3) exceeds max_files_changed (2)`
+    - **greeting / two** failed: ``git-diff: ✗ 3 files changed (+0/-0 lines): `a`, `b`, `c` | Violations: files_changed (3) exceeds max_files_changed (2)``
 
     </details>
 
@@ -151,6 +151,7 @@ fn report_of_missing_results_is_an_error() {
     ----- stderr -----
     error: no run or results found: `some/results.json`
     hint: pass the name or directory of a run, or the `results.json` of one trial
+    hint: runs are in `runs` of the workspace directory; `latest` is the newest
     ");
     assert_snapshot!(yb(&context, &["report", "--from", "nothing"]).snapshot(), @r"
     exit code: 2

@@ -1,5 +1,8 @@
 //! `--resume` and `--rerun`: finished trials are kept, and the others run once.
 
+#[cfg(target_os = "linux")]
+mod orphans;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -8,6 +11,7 @@ use insta::assert_snapshot;
 use rustix::process::Signal;
 use serde_json::json;
 
+use crate::YB;
 use crate::suites::{BAD, GOOD, Journal, World, assert_complete, case, refused, suite, variant, wait_until};
 
 /// Runs briefly and leaves a background process.
@@ -36,7 +40,7 @@ fn killed() -> World {
 fn resume_keeps_finished_trials_and_runs_the_rest() {
     let world = killed();
     let run = world.only_run();
-    let outcome = world.run(&["--resume", "--jobs", "1"]).run();
+    let outcome = world.run(&["--resume", "--jobs", "1", "--no-check"]).run();
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     assert_snapshot!(outcome.snapshot(), @r"
     exit code: 0
@@ -45,7 +49,7 @@ fn resume_keeps_finished_trials_and_runs_the_rest() {
     one    v        1/1     [TIME]
     two    v        1/1     [TIME]
     three  v        1/1     [TIME]
-    3 of 3 trials: 3 passed; isolation: none
+    3 of 3 trials: 3 passed in [TIME]; isolation: none
     ----- stderr -----
     [1/3] two / v: cancelled in [TIME]: the run was killed during this attempt
     resuming: 2 trials pending, 1 at once
@@ -134,7 +138,6 @@ mod soak {
     }
 }
 
-/// The final lines of the journal.
 /// The first action of the agent is to kill `yb` and its shim. `yb` is stopped first, so that neither can kill the tree.
 #[test]
 fn agent_that_kills_yb_and_its_shim_at_once_is_reaped() {
@@ -159,6 +162,7 @@ fn agent_that_kills_yb_and_its_shim_at_once_is_reaped() {
     }
 }
 
+/// The final lines of the journal.
 fn finished(run: &Path) -> Vec<String> {
     if !run.join("journal.jsonl").exists() {
         return Vec::new();
@@ -375,6 +379,40 @@ fn rerun_failed_creates_a_new_run() {
         bad.map(|trial| trial["id"].as_str().unwrap().to_owned()).collect()
     };
     assert_eq!(ids(&first), ids(&runs[1]));
+}
+
+#[test]
+fn rerun_failed_runs_what_was_edited_and_says_so() {
+    let text = suite(&["one", "two"], &[("v", GOOD)], "");
+    let text = text.replacen("\"max_files_changed\":1", "\"max_files_changed\":0", 1);
+    let world = World::with(&text);
+    assert_eq!(world.suite(&["--quiet"]).run().code, Some(1));
+    // The grader of the failed case is mended.
+    let edited = text.replacen("\"max_files_changed\":0", "\"max_files_changed\":1", 1);
+    world.context.write("suite.yaml", &edited);
+    let outcome = world.run(&["--rerun", "failed", "latest", "--jobs", "1"]).run();
+    assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
+    assert!(
+        outcome.stderr.contains(": `one`; rerunning all their trials, and those that failed"),
+        "{}",
+        outcome.stderr
+    );
+    let runs = world.runs();
+    assert_eq!(Journal::of(&runs[1]).started(), ["one--v--1"]);
+    let shown = world.context.run(YB, ["show", "latest"]);
+    let first = runs[0].file_name().unwrap().to_str().unwrap();
+    let note = format!("note: rerun of failed or edited trials of {first}");
+    assert!(shown.stderr.contains(&note), "{}{}", shown.stdout, shown.stderr);
+    // Against the first run, its prompt is edited as well.
+    let prompt = edited.replacen("Change one file.", "Change one file, please.", 1);
+    world.context.write("suite.yaml", &prompt);
+    let outcome = world.run(&["--rerun", "failed", first, "--jobs", "1"]).run();
+    assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
+    assert_eq!(Journal::of(&world.runs()[2]).started(), ["one--v--1"]);
+    // Nothing failed and no case was edited.
+    world.context.write("suite.yaml", format!("{prompt}\n# a comment"));
+    let outcome = world.run(&["--rerun", "failed", "latest"]).run();
+    assert_eq!(outcome.code, Some(2), "{}{}", outcome.stdout, outcome.stderr);
 }
 
 #[test]

@@ -59,7 +59,9 @@ fn json(context: &TestContext, file: &str) -> Value {
 #[test]
 fn run_writes_log_patch_and_results() {
     let context = world();
-    let outcome = run(&context, &case("echo 'echo Hello, $1' > greet.sh; echo done", ""));
+    let case = case("echo 'echo Hello, $1' > greet.sh; echo done", "");
+    // The warning about the case, which passes untouched, comes at any time.
+    let outcome = yb(&context, &case).arg("--no-check").run();
     assert_snapshot!(outcome.snapshot(), @r"
     exit code: 0
     ----- stdout -----
@@ -109,7 +111,8 @@ fn second_ctrl_c_kills_the_agent_and_keeps_its_changes() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let results = json(&context, "results.json");
     assert_eq!(results["outcome"], "cancelled");
-    assert_eq!(results["evaluators"][0]["metrics"]["files_changed"], 1);
+    let patch = std::fs::read_to_string(artifacts(&context).join("git-diff.patch")).unwrap();
+    assert!(patch.contains("+half"), "{patch}");
     yb_testkit::assert_no_process_in(&context.dir());
 }
 
@@ -220,7 +223,7 @@ fn webhook_receives_results_and_its_token_is_not_stored() {
     let context = world();
     let (address, served) = webhook_server();
     let outcome = yb(&context, &case("echo x > x", &webhook(address)))
-        .arg("--allow-private-hosts")
+        .args(["--allow-private-hosts", "--no-check"])
         .env("HOOK_TOKEN", "t0ken-of-the-hook")
         .run();
     assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
@@ -386,6 +389,43 @@ fn invalid_agent_configuration_is_exit_code_2_with_a_hint() {
         yb(&context, &text).env("YB_CLAUDE", RealClaude::new().program()).env("ANTHROPIC_API_KEY", "x").run();
     assert_eq!(outcome.code, Some(2), "{}{}", outcome.stdout, outcome.stderr);
     assert!(outcome.stderr.contains("nobody-knows"), "{}", outcome.stderr);
+    // It ends like any other trial.
+    let log = json(&context, "youbencha-log.json");
+    assert_eq!(log["errors"][0]["code"], "CLAUDE_INVALID_CONFIG");
+    assert_eq!(log["agent"]["version"], RealClaude::pinned_version());
+    assert_eq!((&log["outcome"], &log["execution"]["status"]), (&"infra".into(), &"failed".into()));
+    assert_eq!(json(&context, "results.json")["outcome"], "infra");
+}
+
+#[test]
+fn json_has_the_codes_of_a_mistake_and_of_a_missing_agent() {
+    let events = |outcome: &Outcome| -> Vec<Value> {
+        outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let context = world();
+    let text = CLAUDE_CASE.replace("model: claude-opus-5-5", "agent_name: nobody-knows");
+    let claude = RealClaude::new();
+    let mistake = yb(&context, &text)
+        .arg("--json")
+        .env("YB_CLAUDE", claude.program())
+        .env("ANTHROPIC_API_KEY", "x")
+        .run();
+    let seen = events(&mistake);
+    let finished = seen.iter().find(|event| event["event"] == "attempt_finished").unwrap();
+    assert_eq!(
+        (&finished["error_code"], &finished["outcome"]),
+        (&"CLAUDE_INVALID_CONFIG".into(), &"infra".into())
+    );
+    assert_eq!(finished["agent_version"], RealClaude::pinned_version());
+    assert_eq!(seen.last().unwrap()["exit_code"], 2);
+
+    let context = world();
+    let missing = yb(&context, CLAUDE_CASE).arg("--json").env("YB_CLAUDE", "/no/such/claude").run();
+    assert_eq!(missing.code, Some(3), "{}{}", missing.stdout, missing.stderr);
+    let seen = events(&missing);
+    assert_eq!(seen.len(), 1, "{seen:?}");
+    assert_eq!((&seen[0]["event"], &seen[0]["code"]), (&"refused".into(), &"CLAUDE_CLI_NOT_FOUND".into()));
+    assert_eq!(seen[0]["trials"].as_array().unwrap().len(), 1);
 }
 
 #[test]

@@ -36,14 +36,23 @@ fn show_prints_the_newest_run() {
     [RUN]: nightly, finished
       [WHEN], suite.yaml
       .youbencha-workspace/runs/[RUN]
+      0 of 1 case proven; not: `greeting` (unchecked)
 
     case      variant  passed  median time
     greeting  one      1/1     [TIME]
     greeting  two      0/1     [TIME]
     greeting  none     1/1     [TIME]
-    3 of 3 trials: 2 passed, 1 failed; isolation: bubblewrap
 
-    greeting--two--1: failed in [TIME]: git-diff
+    variant  passed  pass rate  95% interval
+    one      1/1     100.0%     20.7% to 100.0%
+    two      0/1     0.0%       0.0% to 79.3%
+    none     1/1     100.0%     20.7% to 100.0%
+    `one` has the highest pass rate: cannot tell from `two`, `none` (error rate 5% for all pairs together)
+
+
+    ✗ greeting / two: failed: git-diff: 3 files changed (+0/-0 lines): `a`, `b`, `c` | Violations: files_changed (3) exceeds max_files_changed (2)
+
+    3 of 3 trials: 2 passed, 1 failed; isolation: bubblewrap
     ----- stderr -----
     hint: inspect a trial: yb show latest greeting--two--1
     hint: write an HTML report: yb report --format html
@@ -62,10 +71,11 @@ fn show_prints_a_trial_with_its_files() {
       agent: command succeeded after [TIME]
       isolation: bubblewrap
         exit code 0
-      git-diff: failed: ✗ 3 files changed (+0/-0 lines) | Violations: files_changed (3) exceeds max_files_changed (2)
+      git-diff: failed: ✗ 3 files changed (+0/-0 lines): `a`, `b`, `c` | Violations: files_changed (3) exceeds max_files_changed (2)
       workspace: .youbencha-workspace/runs/[RUN]/trials/greeting--two--1/attempt-1/src-modified
       artifacts: .youbencha-workspace/runs/[RUN]/trials/greeting--two--1/attempt-1/artifacts
         command-logs/  evaluators/  git-diff.patch  results.json  youbencha-log.json
+      check: unproven: the case was not checked before the run (`yb check FILE`)
     ----- stderr -----
     hint: see also `--transcript`, `--diff` and `--command`
     ");
@@ -270,7 +280,7 @@ fn real_claude_is_shown_and_repeated_by_hand() {
 tape: 1
 lanes:
   main:
-    - { say: I look first., tools: [{ Bash: { command: cat greet.sh, description: Look } }] }
+    - { think: What does it say now?, say: I look first., tools: [{ Bash: { command: cat greet.sh, description: Look } }] }
     - { tools: [{ Bash: { command: 'echo changed > greet.sh', description: Fix } }] }
     - { say: Done., usage: { input: 100, output: 20 } }
 ";
@@ -306,6 +316,7 @@ evaluators: [{ name: git-diff, config: { assertions: { max_files_changed: 1 } } 
       Greet by name.
 
     agent
+      thinking: What does it say now?
       I look first.
       → Bash command: cat greet.sh, description: Look
       ← echo Hello!

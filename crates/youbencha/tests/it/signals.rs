@@ -126,6 +126,7 @@ fn ctrl_z_suspends_agents_and_their_deadlines() {
     let text =
         suite(&[], &[("v", &agent)], "repeats: 2").replace("cases: []", &format!("cases: {}", json!([one])));
     world.context.write("suite.yaml", text);
+    let began = std::time::Instant::now();
     let mut yb = world.start(&["-c", "suite.yaml", "--jobs", "2"]);
     world.wait_for_lines("here", 2);
     yb.signal(Signal::TSTP);
@@ -133,7 +134,8 @@ fn ctrl_z_suspends_agents_and_their_deadlines() {
     let agents: Vec<u32> = world.lines("here").iter().map(|line| line.parse().unwrap()).collect();
     let before: Vec<u64> = agents.iter().map(|pid| worked(*pid)).collect();
     // Longer than the timeout of the agents.
-    std::thread::sleep(std::time::Duration::from_secs(6));
+    let suspended = std::time::Duration::from_secs(6);
+    std::thread::sleep(suspended);
     let after: Vec<u64> = agents.iter().map(|pid| worked(*pid)).collect();
     assert_eq!(before, after, "they worked on");
     assert!(!yb.is_over());
@@ -143,6 +145,13 @@ fn ctrl_z_suspends_agents_and_their_deadlines() {
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     assert_complete(&world.only_run(), 2);
     world.assert_nothing_runs();
+    let most = began.elapsed() - suspended;
+    let shown = world.context.command(crate::YB).args(["show", "latest", "--json"]).run();
+    let run: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
+    for trial in run["trials"].as_array().unwrap() {
+        let counted = trial["attempts"][0]["duration_ms"].as_u64().unwrap();
+        assert!(u128::from(counted) <= most.as_millis(), "the suspension is no time of a trial: {trial}");
+    }
 }
 
 /// A suspended run can be terminated.

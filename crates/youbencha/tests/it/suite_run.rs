@@ -51,7 +51,17 @@ fn suite_prints_a_table_and_the_next_command() {
     one   bad      0/2     [TIME]
     two   good     2/2     [TIME]
     two   bad      0/2     [TIME]
-    8 of 8 trials: 4 passed, 4 failed; isolation: none
+
+    variant  passed  pass rate  95% interval
+    good     4/4     100.0%     1.2% to 100.0%
+    bad      0/4     0.0%       0.0% to 98.8%
+    cannot tell whether `bad` is better than `good`: 100.0% → 0.0%, -100.0 pp (95% bounds -100.0 to -25.5 pp, p = 0.056)
+
+
+    ✗ one / bad: failed (2 times): git-diff: 2 files changed (+2/-0 lines): `b`, `c` | Violations: files_changed (2) exceeds max_files_changed (1)
+    ✗ two / bad: failed (2 times): git-diff: 2 files changed (+2/-0 lines): `b`, `c` | Violations: files_changed (2) exceeds max_files_changed (1)
+
+    8 of 8 trials: 4 passed, 4 failed in [TIME]; isolation: none
     ----- stderr -----
     hint: inspect a trial: yb show latest one--bad--1
     hint: write an HTML report: yb report --format html

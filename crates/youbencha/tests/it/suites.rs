@@ -92,14 +92,24 @@ impl World {
 
     /// Starts `yb run` with these arguments in the background.
     pub(crate) fn start(&self, args: &[&str]) -> Yb {
+        self.start_with(args, &[])
+    }
+
+    /// The same with additional environment variables.
+    pub(crate) fn start_with(&self, args: &[&str], env: &[(&str, &str)]) -> Yb {
+        self.start_command(&[&["run"], args].concat(), env)
+    }
+
+    /// Starts any command of `yb` in the background.
+    pub(crate) fn start_command(&self, args: &[&str], env: &[(&str, &str)]) -> Yb {
         let (stdout, stderr) = (self.context.root().join("stdout"), self.context.root().join("stderr"));
         let mut command = Command::new(YB);
-        command.arg("run").args(args).current_dir(self.context.dir()).env_clear();
+        command.args(args).current_dir(self.context.dir()).env_clear();
         for name in ["PATH", "LLVM_PROFILE_FILE"] {
             command.envs(std::env::var_os(name).map(|value| (name, value)));
         }
         command.env("HOME", self.context.home()).env("TMPDIR", self.context.root().join("tmp"));
-        command.stdin(Stdio::null());
+        command.envs(env.iter().copied()).stdin(Stdio::null());
         command.stdout(File::create(&stdout).unwrap()).stderr(File::create(&stderr).unwrap());
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         Yb { child: command.spawn().unwrap(), stderr }

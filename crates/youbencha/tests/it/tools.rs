@@ -71,6 +71,30 @@ fn version_is_installed_once_next_to_others() {
 }
 
 #[test]
+fn name_without_a_version_installs_the_newest_tested_one() {
+    let (context, path) = with_npm();
+    let outcome =
+        context.command(YB).args(["install-agents", "--cli", "claude-code"]).env("PATH", &path).run();
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let pinned = format!("claude-code@{}", yb_testkit::RealClaude::pinned_version());
+    assert!(outcome.stdout.contains(&pinned), "{}", outcome.stdout);
+}
+
+/// The versions that tests run are those that `yb` knows.
+#[test]
+fn tested_versions_are_those_of_the_pinned_agents() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../agents/package.json");
+    let pinned: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    for spec in yb_engine::adapter::Adapters::builtin().specs().iter() {
+        let Some(npm) = spec.npm() else { continue };
+        // The package of opencode is a wrapper of one for each platform.
+        let package = if npm.package == "opencode-ai" { "opencode-linux-x64" } else { npm.package };
+        let found = ["dependencies", "devDependencies"].map(|kind| &pinned[kind][package]);
+        assert!(found.iter().any(|version| **version == npm.tested), "{}: {found:?}", npm.package);
+    }
+}
+
+#[test]
 fn concurrent_installs_install_once() {
     let (context, path) = with_npm();
     std::thread::scope(|scope| {

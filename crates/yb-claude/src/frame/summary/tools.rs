@@ -1,9 +1,9 @@
 //! Collects the tool calls of a run and their outcomes.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 
 use crate::frame::block::{Block, ToolUseBlock};
+use crate::frame::head_tail::HeadTail;
 use crate::frame::message::AssistantMessage;
 use crate::frame::raw::{RawJson, head};
 use crate::frame::type_tag::TypeTag;
@@ -47,15 +47,58 @@ impl ToolOutcome {
     }
 }
 
-#[derive(Debug, Clone, Default)]
+impl ToolCall {
+    /// The size in memory, about.
+    fn weight(&self) -> usize {
+        let parent = self.parent_tool_use_id.as_ref().map_or(0, String::len);
+        // An outcome may follow.
+        2 * self.id.len() + self.name.len() + self.input.as_str().len() + parent + OUTPUT_LIMIT / 8 + 256
+    }
+}
+
+#[derive(Debug, Clone)]
 pub(super) struct ToolCalls {
-    calls: Vec<ToolCall>,
-    by_id: HashMap<String, usize>,
+    calls: HeadTail<ToolCall>,
+    /// Positions of the calls that are kept.
+    by_id: HashMap<String, u64>,
+    failed: u64,
+    /// Calls that are no longer kept, if they are wanted.
+    omitted: Option<Vec<ToolCall>>,
+    limit: usize,
 }
 
 impl ToolCalls {
-    pub(super) fn calls(&self) -> &[ToolCall] {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { calls: HeadTail::new(limit), by_id: HashMap::new(), failed: 0, omitted: None, limit }
+    }
+
+    pub(super) fn calls(&self) -> &HeadTail<ToolCall> {
         &self.calls
+    }
+
+    pub(super) fn get(&self, id: &str) -> Option<&ToolCall> {
+        self.calls.get(*self.by_id.get(id)?)
+    }
+
+    pub(super) fn failed(&self) -> u64 {
+        self.failed
+    }
+
+    pub(super) fn collect_omitted(&mut self) {
+        self.omitted = Some(Vec::new());
+        self.calls = HeadTail::tail_of(self.limit);
+    }
+
+    pub(super) fn take_omitted(&mut self) -> Vec<ToolCall> {
+        self.omitted.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    pub(super) fn mark_failed(&mut self, id: &str) {
+        let call = self.by_id.get(id).and_then(|at| self.calls.get_mut(*at));
+        if let Some(outcome) = call.and_then(|call| call.outcome.as_mut()) {
+            self.failed += u64::from(!outcome.is_error);
+            outcome.is_error = true;
+        }
     }
 
     /// Adds the calls of a response, and the results of API tools.
@@ -71,21 +114,29 @@ impl ToolCalls {
     }
 
     fn add(&mut self, call: &ToolUseBlock, by: &AssistantMessage, is_server: bool) {
-        if !call.id.is_empty() {
-            match self.by_id.entry(call.id.clone()) {
-                // Repeated, as when the CLI replays a session.
-                Entry::Occupied(_) => return,
-                Entry::Vacant(entry) => entry.insert(self.calls.len()),
-            };
+        // Repeated, as when the CLI replays a session.
+        if !call.id.is_empty() && self.by_id.contains_key(&call.id) {
+            return;
         }
-        self.calls.push(ToolCall {
+        let call = ToolCall {
             id: call.id.clone(),
             name: call.name.clone(),
-            input: call.input.clone(),
+            input: call.input.detached(),
             parent_tool_use_id: by.parent_tool_use_id.clone(),
             is_server,
             outcome: None,
+        };
+        let (id, weight) = (call.id.clone(), call.weight());
+        let (by_id, omitted) = (&mut self.by_id, &mut self.omitted);
+        let position = self.calls.push(call, weight, &mut |call| {
+            by_id.remove(&call.id);
+            if let Some(omitted) = omitted {
+                omitted.push(call);
+            }
         });
+        if !id.is_empty() {
+            self.by_id.insert(id, position);
+        }
     }
 
     pub(super) fn add_results(&mut self, blocks: &[Block]) {
@@ -101,7 +152,9 @@ impl ToolCalls {
                 }
                 _ => continue,
             };
-            if let Some(call) = self.by_id.get(id).and_then(|index| self.calls.get_mut(*index)) {
+            if let Some(call) = self.by_id.get(id).and_then(|at| self.calls.get_mut(*at)) {
+                let was_error = call.outcome.as_ref().is_some_and(|outcome| outcome.is_error);
+                self.failed = self.failed + u64::from(outcome.is_error) - u64::from(was_error);
                 call.outcome = Some(outcome);
             }
         }

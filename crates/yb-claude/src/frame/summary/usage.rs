@@ -130,75 +130,85 @@ pub enum UsageSource {
     WholeSession,
 }
 
-/// Returns `None` if no result has usage figures.
-pub(super) fn of_run(results: &[ResultMessage], baseline: UsageBaseline<'_>) -> Option<RunUsage> {
-    let last = results.last()?;
-    let totals = SessionTotals::of(last);
-    let session_cost_usd = last.total_cost_usd;
-    let usage = |tokens, cost_usd, source| RunUsage { tokens, cost_usd, session_cost_usd, source };
-    let main_thread = main_thread(results);
-    match (baseline, totals) {
-        (UsageBaseline::NewSession, Some(totals))
-            if totals.tokens != Tokens::default() || main_thread.is_none() =>
-        {
-            Some(usage(totals.tokens, session_cost_usd, UsageSource::ModelUsage))
+/// The usage of all results, summed up while they arrive.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ResultUsage {
+    results: u64,
+    /// The sum of the `usage` of every turn.
+    main_thread: Option<Tokens>,
+    /// The sum of the usage that each result added; void if one does not report it.
+    added: (Tokens, Option<f64>),
+    is_void: bool,
+}
+
+impl ResultUsage {
+    pub(super) fn add(&mut self, result: &ResultMessage) {
+        if let Some(usage) = &result.usage {
+            *self.main_thread.get_or_insert_default() += usage.into();
         }
-        (UsageBaseline::NewSession, _) => {
-            Some(usage(main_thread?, session_cost_usd, UsageSource::ResultUsage))
+        if self.results == 0 {
+            self.added.1 = Some(0.0);
         }
-        (UsageBaseline::Totals(before), Some(totals)) => {
-            // A smaller counter was reset: not every version carries it over.
-            let before = if totals.tokens.total_with_cache() < before.tokens.total_with_cache() {
-                SessionTotals { tokens: Tokens::default(), cost_usd: Some(0.0) }
-            } else {
-                *before
-            };
-            let cost = session_cost_usd.zip(before.cost_usd).map(|(now, then)| (now - then).max(0.0));
-            Some(usage(totals.tokens.minus(before.tokens), cost, UsageSource::ModelUsage))
-        }
-        (UsageBaseline::Totals(_), None) => Some(usage(main_thread?, None, UsageSource::ResultUsage)),
-        (UsageBaseline::Unknown, totals) => {
-            if let Some((tokens, cost)) = since_last_results(results) {
-                return Some(usage(tokens, cost, UsageSource::SinceLastResult));
+        let is_next = result.result_index.is_none_or(|own| own == self.results);
+        self.results += 1;
+        match &result.model_usage_since_last_result {
+            Some(models) if is_next => {
+                self.added.0 += sum(models);
+                for model in models.values() {
+                    self.added.1 = self.added.1.zip(model.cost_usd).map(|(sum, cost)| sum + cost);
+                }
             }
-            match (main_thread, totals) {
-                (Some(tokens), _) if tokens != Tokens::default() => {
-                    Some(usage(tokens, None, UsageSource::ResultUsage))
+            _ => self.is_void = true,
+        }
+    }
+
+    fn since_last_results(&self) -> Option<(Tokens, Option<f64>)> {
+        (!self.is_void && self.results > 0).then_some(self.added)
+    }
+
+    /// Returns `None` if no result has usage figures.
+    pub(super) fn of_run(&self, last: &ResultMessage, baseline: UsageBaseline<'_>) -> Option<RunUsage> {
+        let totals = SessionTotals::of(last);
+        let session_cost_usd = last.total_cost_usd;
+        let usage = |tokens, cost_usd, source| RunUsage { tokens, cost_usd, session_cost_usd, source };
+        let main_thread = self.main_thread;
+        match (baseline, totals) {
+            (UsageBaseline::NewSession, Some(totals))
+                if totals.tokens != Tokens::default() || main_thread.is_none() =>
+            {
+                Some(usage(totals.tokens, session_cost_usd, UsageSource::ModelUsage))
+            }
+            (UsageBaseline::NewSession, _) => {
+                Some(usage(main_thread?, session_cost_usd, UsageSource::ResultUsage))
+            }
+            (UsageBaseline::Totals(before), Some(totals)) => {
+                // A smaller counter was reset: not every version carries it over.
+                let before = if totals.tokens.total_with_cache() < before.tokens.total_with_cache() {
+                    SessionTotals { tokens: Tokens::default(), cost_usd: Some(0.0) }
+                } else {
+                    *before
+                };
+                let cost = session_cost_usd.zip(before.cost_usd).map(|(now, then)| (now - then).max(0.0));
+                Some(usage(totals.tokens.minus(before.tokens), cost, UsageSource::ModelUsage))
+            }
+            (UsageBaseline::Totals(_), None) => Some(usage(main_thread?, None, UsageSource::ResultUsage)),
+            (UsageBaseline::Unknown, totals) => {
+                if let Some((tokens, cost)) = self.since_last_results() {
+                    return Some(usage(tokens, cost, UsageSource::SinceLastResult));
                 }
-                // An exhausted budget is reported as all zero.
-                (_, Some(totals)) if totals.tokens != Tokens::default() => {
-                    Some(usage(totals.tokens, None, UsageSource::WholeSession))
+                match (main_thread, totals) {
+                    (Some(tokens), _) if tokens != Tokens::default() => {
+                        Some(usage(tokens, None, UsageSource::ResultUsage))
+                    }
+                    // An exhausted budget is reported as all zero.
+                    (_, Some(totals)) if totals.tokens != Tokens::default() => {
+                        Some(usage(totals.tokens, None, UsageSource::WholeSession))
+                    }
+                    (main_thread, _) => Some(usage(main_thread?, None, UsageSource::ResultUsage)),
                 }
-                (main_thread, _) => Some(usage(main_thread?, None, UsageSource::ResultUsage)),
             }
         }
     }
-}
-
-/// Sums the `usage` of every turn.
-fn main_thread(results: &[ResultMessage]) -> Option<Tokens> {
-    let mut usages = results.iter().filter_map(|result| result.usage.as_ref()).peekable();
-    usages.peek()?;
-    Some(usages.fold(Tokens::default(), |mut sum, usage| {
-        sum += usage.into();
-        sum
-    }))
-}
-
-/// Sums the usage that each result added; `None` unless all results report it.
-fn since_last_results(results: &[ResultMessage]) -> Option<(Tokens, Option<f64>)> {
-    let (mut tokens, mut cost) = (Tokens::default(), Some(0.0));
-    for (index, result) in results.iter().enumerate() {
-        if result.result_index.is_some_and(|own| own != index as u64) {
-            return None;
-        }
-        let models = result.model_usage_since_last_result.as_ref()?;
-        tokens += sum(models);
-        for model in models.values() {
-            cost = cost.zip(model.cost_usd).map(|(sum, cost)| sum + cost);
-        }
-    }
-    Some((tokens, cost))
 }
 
 fn sum(models: &BTreeMap<String, ModelUsage>) -> Tokens {

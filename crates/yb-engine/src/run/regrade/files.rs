@@ -14,6 +14,7 @@ use super::super::lookup::RunInfo;
 use super::super::results::RunResults;
 use super::super::resume::replace;
 use super::super::state::RunState;
+use super::journal::{GradingJournal, GradingLock, gradings_on_disk};
 use super::{RegradeOptions, RegradedTrial};
 use yb_case::suite::SourceFile;
 use yb_evaluate::{EvaluatorResult, FOLDER, GradeError, PATCH_FILE, VERDICT_FILE};
@@ -22,13 +23,15 @@ use yb_model::results::Summary;
 use yb_repo::remove_or_set_aside;
 
 /// The directory of all gradings of a run.
-const GRADINGS: &str = "gradings";
+pub(crate) const GRADINGS: &str = "gradings";
 /// The directory of the trials of a grading.
 pub(super) const TRIALS: &str = "trials";
 /// The temporary directory for checked-out trees.
 pub(super) const SCRATCH: &str = ".scratch";
 /// The version of the format of `grading.json`.
 const VERSION: u32 = 1;
+/// The field of `grading.json` that says that the journal of gradings has its digest. Older versions kept no such journal.
+const RECORDED: &str = "recorded";
 const RESULTS: &str = "results.json";
 
 /// The temporary directory of a grading, removed unless it is finished.
@@ -49,7 +52,7 @@ impl GradingDir {
         &self.path
     }
 
-    /// Writes the report and renames the directory to its id.
+    /// Writes the report, renames the directory to its id and records its digests.
     pub(super) fn finish(self, report: &GradingReport<'_>) -> Result<(String, PathBuf), RunError> {
         let _ = remove_or_set_aside(&self.path.join(SCRATCH));
         self.json("grading.json", &report.grading())?;
@@ -57,6 +60,7 @@ impl GradingDir {
         self.json(RESULTS, &json!(RunResults::of(&report.info.plan, report.state)))?;
         let digests = report.trials.iter().map(|one| format!("{} {}\n", one.trial, one.grade_digest));
         let digest = blake3::hash(digests.collect::<String>().as_bytes()).to_hex();
+        let lock = GradingLock::acquire(&report.info.run)?;
         let taken = |entry: fs::DirEntry| entry.file_name().to_str()?.split('-').next()?.parse::<u32>().ok();
         let known = fs::read_dir(&self.folder).into_iter().flatten().flatten().filter_map(taken).max();
         let mut number = known.unwrap_or(0) + 1;
@@ -64,8 +68,14 @@ impl GradingDir {
             let id = format!("{number:04}-{}", &digest[..8]);
             let path = self.folder.join(&id);
             match fs::rename(&self.path, &path) {
-                Ok(()) => return Ok((id, path)),
-                // Another process took this number.
+                Ok(()) => {
+                    if let Err(error) = lock.record(report.info, &id, &path) {
+                        let _ = remove_or_set_aside(&path);
+                        return Err(error);
+                    }
+                    return Ok((id, path));
+                }
+                // A version that takes no lock took this number.
                 Err(_) if path.exists() => number += 1,
                 Err(error) => return Err(RunError::io("create", path)(error)),
             }
@@ -128,6 +138,7 @@ impl GradingReport<'_> {
             "config": self.config,
             "files": self.sources,
             "failed_only": self.options.failed_only,
+            RECORDED: true,
             "trials": trials,
         })
     }
@@ -152,15 +163,10 @@ impl RunInfo {
     /// Applies a grading, named by a prefix of its id, its number or `latest`. Returns its directory too.
     ///
     /// # Errors
-    /// Returns an error when there is no such grading or it can't be read.
+    /// Returns an error when there is no such grading, it can't be read, or it was changed.
     pub fn by_grading(mut self, name: &str) -> Result<(Self, PathBuf), RunError> {
         let folder = self.run.path().join(GRADINGS);
-        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
-        let mut known: Vec<String> = entries
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .filter(|id| !id.starts_with('.'))
-            .collect();
-        known.sort();
+        let known = gradings_on_disk(&self.run);
         let numbered = name.parse::<u32>().map_or_else(|_| name.to_owned(), |number| format!("{number:04}"));
         let found = match name {
             "latest" => known.last(),
@@ -177,6 +183,15 @@ impl RunInfo {
         if value["version"].as_u64().is_none_or(|version| version > u64::from(VERSION)) {
             return Err(invalid(format!("this version reads up to {VERSION}")));
         }
+        let recorded = GradingJournal::read(&self.run)?;
+        let modified = |path: PathBuf| RunError::Modified { run: self.run.id(), path };
+        let changed = match recorded.gradings.get(id) {
+            Some(record) => record.changes(&path).into_iter().next(),
+            None => is_recorded(&value).then(|| file.clone()),
+        };
+        if let Some(changed) = changed {
+            return Err(modified(changed));
+        }
         let trials: Vec<RegradeRecord> =
             serde_json::from_value(value["trials"].clone()).map_err(|error| invalid(error.to_string()))?;
         for one in &trials {
@@ -184,6 +199,11 @@ impl RunInfo {
         }
         Ok((self, path))
     }
+}
+
+/// Whether a `grading.json` says that the journal of gradings has its digest.
+pub(crate) fn is_recorded(grading: &Value) -> bool {
+    grading[RECORDED] == true
 }
 
 /// A trial in `grading.json`.

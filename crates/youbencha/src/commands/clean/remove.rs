@@ -9,8 +9,8 @@ use yb_repo::remove_tree;
 
 use super::select::CleanTarget;
 
-/// Removes a run or the cache.
-pub(super) fn remove(root: &Path, target: &CleanTarget) -> io::Result<()> {
+/// Removes a run or the cache. Returns a message if a run that was killed had left processes behind.
+pub(super) fn remove(root: &Path, target: &CleanTarget) -> io::Result<Option<String>> {
     let parent = if target.is_run { root.join(RUNS) } else { root.to_owned() };
     let inside = target.path.parent() == Some(&parent)
         && target.path.file_name().is_some_and(|name| target.is_run || name == CACHE)
@@ -19,19 +19,20 @@ pub(super) fn remove(root: &Path, target: &CleanTarget) -> io::Result<()> {
         return Err(io::Error::other("not inside the workspace directory"));
     }
     if !target.is_run {
-        return remove_tree(&target.path);
+        return remove_tree(&target.path).map(|()| None);
     }
     let run = RunDir::at(&target.path);
     let _lock = match RunLock::try_acquire(&run.lock())? {
         LockAttempt::Acquired(lock) => lock,
         _ => return Err(io::Error::other("the run is in use")),
     };
+    let message = yb_engine::processes::end_leftovers_of_run(&run);
     // Without its plan it is no longer a run, even if the rest can't be removed.
     match fs::remove_file(run.plan()) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    remove_tree(&target.path)
+    remove_tree(&target.path).map(|()| message)
 }
 
 /// Returns the size of all files below a path. Links are not followed, and unreadable entries are skipped.

@@ -19,7 +19,7 @@ use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 use crate::table::Table;
 use crate::tracing::{GradingTrace, Tracing};
-use crate::workspace::display_path;
+use crate::workspace::{self, display_path};
 
 /// The maximum number of listed trials.
 const LISTED: usize = 20;
@@ -34,6 +34,7 @@ pub(super) async fn run(
     let root = std::path::absolute(setup.settings.workspace_dir())
         .map_err(CliError::failed_to("find the workspace directory"))?;
     let mut info = RunInfo::read(run::find_run(&root, name)?)?;
+    workspace::end_leftovers(info.run.root(), &setup.settings, printer);
     let file = args.config().cloned().unwrap_or_else(|| info.plan.config.clone());
     let file = file.as_path();
     let jobs = args.jobs.map_or_else(jobs::default, usize::from);

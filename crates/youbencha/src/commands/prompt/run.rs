@@ -13,6 +13,7 @@ use yb_prompt::{ClaudeAgentObjectParams, ClaudeAgentQueryOptions, Prompt, Prompt
 
 use super::super::ask::AnswerStream;
 use super::PromptSession;
+use crate::agents;
 use crate::args::PromptRunArgs;
 use crate::error::CliError;
 use crate::exit_code::ExitCode;
@@ -106,7 +107,9 @@ async fn answer(
 }
 
 fn transport(args: &PromptRunArgs) -> Result<Subprocess, CliError> {
-    let Some(path) = &args.claude else { return Ok(Subprocess::new()) };
+    let Some(path) = args.claude.clone().or_else(agents::installed_claude) else {
+        return Ok(Subprocess::new());
+    };
     let search = CliSearch::from_env(&|name| std::env::var_os(name)).with_explicit(path);
     Ok(Subprocess::new().with_program(search.find()?.path))
 }

@@ -39,12 +39,20 @@ impl PromptSuite {
                 QueryParams::Text(params) => (&params.prompt, &params.options),
                 QueryParams::Object(params) => (&params.prompt, &params.options),
             };
-            let case = case(prompt, &name, row, query)?;
-            let expected = assertions(row, query, &evals)?;
+            let mut case = case(prompt, &name, row, query)?;
+            let graders = graders(row, query, &evals)?;
             let mut put = |end: &str, text: String| files.push((PathBuf::from(format!("{name}{end}")), text));
+            let mut evaluators = Vec::new();
+            for (evaluator, assertions) in graders {
+                let end = format!(".{evaluator}.json");
+                evaluators.push(
+                    json!({ "name": evaluator, "config": { "assertions_file": format!("{name}{end}") } }),
+                );
+                put(&end, pretty(&assertions));
+            }
+            case["evaluators"] = json!(evaluators);
             put(".json", pretty(&case));
             put(".prompt.txt", text.clone());
-            put(".expected.json", pretty(&expected));
         }
         let cases: Vec<String> =
             rows.iter().map(|(row, _)| format!("row-{:0width$}.json", row.line)).collect();
@@ -90,14 +98,14 @@ fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
 }
 
-/// Returns the comparisons: those of the header, or the default of the prompt kind.
-fn evals(prompt: &Prompt) -> Result<Vec<&'static str>, CliError> {
+/// Returns the evals of the header, or the default of the prompt kind: the name as written, and the comparison.
+fn evals(prompt: &Prompt) -> Result<Vec<(&str, &'static str)>, CliError> {
     let settings = prompt.test_settings();
     let default = if prompt.kind() == "object_config" { "json" } else { "equals" };
-    let named: Vec<&str> = match &settings.evals[..] {
-        [] => vec![default],
-        evals => evals.iter().map(String::as_str).collect(),
-    };
+    let mut named: Vec<&str> = settings.evals.iter().map(String::as_str).collect();
+    if named.is_empty() {
+        named.push(default);
+    }
     let thresholds = settings.score_thresholds.iter().map(|(name, _)| name.as_str());
     let canonical = |name: &str| match name {
         "exact_match" => Some(default),
@@ -118,10 +126,14 @@ fn evals(prompt: &Prompt) -> Result<Vec<&'static str>, CliError> {
             return Err(CliError::new(ErrorKind::Usage, message).hint("add it to `test_settings.evals`"));
         }
     }
-    let mut evals: Vec<&'static str> = named.into_iter().filter_map(canonical).collect();
-    evals.sort_unstable();
-    evals.dedup();
-    Ok(evals)
+    named.sort_unstable();
+    named.dedup();
+    Ok(named.into_iter().filter_map(|name| Some((name, canonical(name)?))).collect())
+}
+
+/// Returns the evaluator of an eval.
+pub(super) fn evaluator(eval: &str) -> String {
+    format!("answer-{eval}")
 }
 
 /// Returns the expected value. Datasets often have JSON in a string.
@@ -136,35 +148,42 @@ fn is_full_name(model: &str) -> bool {
     model.strip_prefix("claude-").is_some_and(|rest| !rest.is_empty() && rest.chars().all(plain))
 }
 
-/// Builds the assertions of one row.
-fn assertions(row: &DatasetRow, query: &ClaudeAgentQueryOptions, evals: &[&str]) -> Result<Value, CliError> {
+/// Builds the evaluators of one row with their assertions: one for each eval, so that each has its own pass rate.
+fn graders(
+    row: &DatasetRow,
+    query: &ClaudeAgentQueryOptions,
+    evals: &[(&str, &str)],
+) -> Result<Vec<(String, Value)>, CliError> {
     let wrong = |eval: &str, expected: &str| {
         let message = format!("line {}: `{eval}` needs {expected} as `expected_output`", row.line);
         CliError::new(ErrorKind::Usage, message)
     };
-    let mut found = Map::new();
+    let mut always = Map::new();
     if let Some(format) = &query.output_format {
-        found.insert("json_schema".to_owned(), format.schema.clone());
+        always.insert("json_schema".to_owned(), format.schema.clone());
     }
-    if let Some(expected) = &row.expected_output {
-        for eval in evals.iter().copied() {
-            let value = match (eval, expected) {
-                ("json", value) => expected_json(value),
-                ("equals", Value::String(text)) => json!(text),
-                ("equals", Value::Number(_) | Value::Bool(_)) => json!(expected.to_string()),
-                ("equals", _) => return Err(wrong(eval, "a text")),
-                (_, Value::String(text)) => json!([text]),
-                (_, Value::Array(items)) if items.iter().all(Value::is_string) => json!(items),
-                _ => return Err(wrong(eval, "a text or a list of texts")),
-            };
-            found.insert(eval.to_owned(), value);
+    let Some(expected) = &row.expected_output else {
+        if always.is_empty() {
+            // Without expectations, any non-empty answer passes.
+            always.insert("matches".to_owned(), json!([r"\S"]));
         }
-    }
-    if found.is_empty() {
-        // Without expectations, any non-empty answer passes.
-        found.insert("matches".to_owned(), json!([r"\S"]));
-    }
-    Ok(Value::Object(found))
+        return Ok(vec![("answer".to_owned(), Value::Object(always))]);
+    };
+    let grader = |(name, comparison): &(&str, &str)| {
+        let value = match (*comparison, expected) {
+            ("json", value) => expected_json(value),
+            ("equals", Value::String(text)) => json!(text),
+            ("equals", Value::Number(_) | Value::Bool(_)) => json!(expected.to_string()),
+            ("equals", _) => return Err(wrong(name, "a text")),
+            (_, Value::String(text)) => json!([text]),
+            (_, Value::Array(items)) if items.iter().all(Value::is_string) => json!(items),
+            _ => return Err(wrong(name, "a text or a list of texts")),
+        };
+        let mut assertions = always.clone();
+        assertions.insert((*comparison).to_owned(), value);
+        Ok((evaluator(name), Value::Object(assertions)))
+    };
+    evals.iter().map(grader).collect()
 }
 
 fn case(
@@ -219,11 +238,17 @@ fn case(
     if !extra_args.is_empty() {
         put("extra_args", Value::Object(extra_args));
     }
-    let config = Value::Object(config);
+    let mut config = Value::Object(config);
     if config.to_string().contains("${") {
         let message = format!("line {}: `${{` is not supported in the system prompt or the schema", row.line);
         return Err(CliError::new(ErrorKind::Usage, message)
             .hint("a case would expand it as a variable; move it to `<User>`"));
+    }
+    for (name, server) in &query.mcp_servers {
+        if let McpServerConfig::InProcess(_) = server {
+            let url = format!("http://127.0.0.1:${{ENV:{}}}", super::tool_host::VARIABLE);
+            config["mcp_servers"][name] = json!({ "type": "http", "url": url });
+        }
     }
     let mut case = json!({
         "youbencha": 1,
@@ -231,7 +256,6 @@ fn case(
         "description": format!("Line {} of the dataset of {}", row.line, prompt.name()),
         "directory": START,
         "agent": { "type": ClaudeCode.spec().name, "config": config },
-        "evaluators": [{ "name": "answer", "config": { "assertions_file": format!("{name}.expected.json") } }],
     });
     if let Some(model) = model {
         case["agent"]["model"] = json!(model);

@@ -2,10 +2,14 @@
 
 use clap::{Args as _, FromArgMatches as _};
 use serde_json::{Map, Value, json};
-use yb_prompt::{DatasetRow, Prompt};
+use yb_claude::sdk::ToolServer;
+use yb_prompt::{
+    ClaudeAgentObjectParams, ClaudeAgentTextParams, DatasetRow, McpServerConfig, Prompt, QueryParams,
+};
 
 use super::PromptSession;
-use super::suite::PromptSuite;
+use super::suite::{PromptSuite, evaluator};
+use super::tool_host::{self, ToolHost};
 use yb_engine::Extensions;
 
 use crate::args::{PromptTestArgs, RunArgs};
@@ -19,12 +23,20 @@ pub(super) fn run(
     extensions: &Extensions,
     printer: &mut Printer,
 ) -> Result<ExitCode, CliError> {
-    let session = PromptSession::new(&args.query);
-    let prompt = session.load(&args.file)?;
+    let mut session = PromptSession::new(&args.query);
+    let prompt = session.load_with_tools(&args.file)?;
     let dataset = args.dataset.as_ref().map(|path| path.to_string_lossy());
     let rows = prompt.dataset(dataset.as_deref(), session.client.loader())?;
     if rows.is_empty() {
         return Err(CliError::new(ErrorKind::Usage, "dataset has no rows"));
+    }
+    if !prompt.test_settings().score_thresholds.is_empty()
+        && rows.iter().all(|row| row.expected_output.is_none())
+    {
+        let message = format!("{}: `score_thresholds`, but no row has `expected_output`", prompt.path());
+        return Err(
+            CliError::new(ErrorKind::Usage, message).hint("add `expected_output` to the rows of the dataset")
+        );
     }
     let rows = rows
         .into_iter()
@@ -38,7 +50,22 @@ pub(super) fn run(
     let root = settings.workspace_dir();
     let gates = gates(&prompt, &root, printer)?;
     let suite = PromptSuite::new(&prompt, &rows, gates)?.write(&root, &prompt)?;
-    run::run(&as_run(args, &suite)?, extensions, printer)
+    let mut run = as_run(args, &suite)?;
+    // All rows have the same tools.
+    let host =
+        rows.first().and_then(|(_, formatted)| tool_server(formatted)).map(ToolHost::start).transpose()?;
+    run.env.extend(host.as_ref().map(|host| (tool_host::VARIABLE.to_owned(), host.address.clone())));
+    run::run(&run, extensions, printer)
+}
+
+/// Returns the server of the commands that the prompt declares.
+fn tool_server(formatted: &QueryParams) -> Option<ToolServer> {
+    let (QueryParams::Text(ClaudeAgentTextParams { options, .. })
+    | QueryParams::Object(ClaudeAgentObjectParams { options, .. })) = formatted;
+    options.mcp_servers.values().find_map(|server| match server {
+        McpServerConfig::InProcess(server) => Some(server.clone()),
+        _ => None,
+    })
 }
 
 /// Adds the row to an error.
@@ -55,10 +82,13 @@ fn gates(
 ) -> Result<Map<String, Value>, CliError> {
     let settings = prompt.test_settings();
     let mut gates = Map::new();
-    // A row passes only if every eval passes, so its pass rate bounds that of each eval.
-    let share = settings.score_thresholds.iter().map(|(_, share)| *share).reduce(f64::max);
-    if let Some(share) = share {
-        gates.insert("min_pass_rate".to_owned(), json!(share));
+    let thresholds: Map<String, Value> = settings
+        .score_thresholds
+        .iter()
+        .map(|(eval, share)| (evaluator(eval), json!({ "min_pass_rate": share })))
+        .collect();
+    if !thresholds.is_empty() {
+        gates.insert("evaluators".to_owned(), Value::Object(thresholds));
     }
     if let Some(tolerance) = settings.regression_tolerance {
         let Some(key) = &settings.experiment_key else {

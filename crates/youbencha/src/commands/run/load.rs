@@ -6,7 +6,7 @@ use yb_engine::case::{LocalSources, PrivateHosts};
 use yb_engine::config::Settings;
 use yb_engine::diagnostic::{Diagnostic, Severity};
 use yb_engine::run::RunContext;
-use yb_engine::suite::{self, Suite};
+use yb_engine::suite::{self, SourceFile, Suite};
 
 use crate::diagnostics::render;
 use crate::error::{CliError, ErrorKind};
@@ -39,11 +39,22 @@ pub(in crate::commands) fn show(found: Vec<Diagnostic>, strict: bool, printer: &
 /// Loads a suite or case with these permissions and prints its diagnostics; `None` if it is invalid.
 pub(in crate::commands) fn suite(
     file: &Path,
-    (private_hosts, allow_paths): (bool, &[PathBuf]),
+    allowed: (bool, &[PathBuf]),
     setup: &RunContext,
     strict: bool,
     printer: &mut Printer,
 ) -> Option<Suite> {
+    suite_and_files(file, allowed, setup, strict, printer).0
+}
+
+/// Loads a suite like [`suite`], and returns the files that were read, also if it is invalid.
+pub(super) fn suite_and_files(
+    file: &Path,
+    (private_hosts, allow_paths): (bool, &[PathBuf]),
+    setup: &RunContext,
+    strict: bool,
+    printer: &mut Printer,
+) -> (Option<Suite>, Vec<SourceFile>) {
     let hosts = if private_hosts { PrivateHosts::Allowed } else { PrivateHosts::Refused };
     let project = std::env::current_dir().unwrap_or_default();
     let options = setup
@@ -54,5 +65,5 @@ pub(in crate::commands) fn suite(
         .with_local_sources(LocalSources::of_project(&project, allow_paths));
     let loaded = suite::load(file, &options);
     let good = show(loaded.diagnostics, strict, printer);
-    loaded.suite.filter(|_| good)
+    (loaded.suite.filter(|_| good), loaded.files)
 }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use yb_claude::{InvocationTarget, Options, Prompt};
 use yb_engine::log::{Role, StdinContent, YouBenchaLog};
+use yb_figures::shell_word;
 
 use crate::report::trial::TrialView;
 
@@ -34,13 +35,13 @@ pub(super) fn script(view: &TrialView<'_>, log: &YouBenchaLog) -> String {
         let _ = writeln!(out, "# files in the `private` directory were removed");
     }
     if let Some(trees) = view.record.and_then(|record| record.trees.as_ref()) {
-        let objects = quoted(&view.info.run.objects().display().to_string());
+        let objects = shell_word(&view.info.run.objects().display().to_string());
         let _ = writeln!(out, "mkdir {FOLDER} && GIT_INDEX_FILE=$PWD/{FOLDER}.index git {NO_ATTRIBUTES} \\");
         let tree = &trees.start;
         let _ = writeln!(out, "  --git-dir={objects} --work-tree={FOLDER} read-tree --reset -u {tree} &&");
         let _ = writeln!(out, "  cd {FOLDER} || exit");
     }
-    let words: Vec<String> = execution.argv.iter().map(|argument| quoted(argument)).collect();
+    let words: Vec<String> = execution.argv.iter().map(|argument| shell_word(argument)).collect();
     let _ = writeln!(out, "{}{}", words.join(" "), input(execution.stdin, log));
     out
 }
@@ -70,18 +71,9 @@ fn frame(prompt: &str) -> String {
     String::from_utf8_lossy(&line).trim_end().to_owned()
 }
 
-/// Quotes a word for a POSIX shell.
-fn quoted(word: &str) -> String {
-    let safe = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
-    if !word.is_empty() && word.chars().all(safe) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::quoted;
+    use yb_figures::shell_word;
 
     #[test]
     fn quoted_protects_special_characters() {
@@ -93,7 +85,7 @@ mod tests {
             ("{\"a\":1}", "'{\"a\":1}'"),
             ("~", "'~'"),
         ] {
-            assert_eq!(quoted(word), expected);
+            assert_eq!(shell_word(word), expected);
         }
     }
 }

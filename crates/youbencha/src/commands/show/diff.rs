@@ -31,7 +31,7 @@ pub(super) fn read(view: &TrialView<'_>) -> Result<Option<Vec<u8>>, CliError> {
 }
 
 /// Prints the patch for people: an agent wrote it, so its bytes could say anything to a terminal, also at the end of a pipe.
-pub(super) fn show(patch: &[u8], printer: &mut Printer) {
+pub(in crate::commands) fn show(patch: &[u8], printer: &mut Printer) {
     for line in visible_bytes(patch).lines() {
         let style = match line.as_bytes() {
             [b'+', b'+', b'+', b' ', ..] | [b'-', b'-', b'-', b' ', ..] | [b'd', b'i', b'f', b'f', ..] => {

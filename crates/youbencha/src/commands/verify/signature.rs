@@ -42,30 +42,35 @@ pub(super) fn sign(run: &RunDir, statement: &RecordStatement, key: &Path) -> Res
     files::write(run.path(), Path::new(&format!("{STATEMENT}.sig")), &pem)
 }
 
-/// Checks the signature of a run; returns the problem, if there is one.
+/// Checks the signature of a run. Returns the number of gradings that are newer than it, or the problem.
 pub(super) fn check(
     run: &RunDir,
     statement: &RecordStatement,
     key: &Path,
-) -> Result<Option<VerificationProblem>, CliError> {
+) -> Result<Result<usize, VerificationProblem>, CliError> {
     let invalid = |error: ssh_key::Error| {
         CliError::new(ErrorKind::Usage, format!("not an OpenSSH public key: `{}`", key.display()))
             .caused_by(error.to_string())
     };
     let public = PublicKey::from_openssh(read(key)?.trim()).map_err(invalid)?;
     let path = file(run);
-    let problem = |message: String| Some(VerificationProblem::new(format!("{STATEMENT}.sig"), message));
+    let problem = |message: String| VerificationProblem::new(format!("{STATEMENT}.sig"), message);
     let Ok(pem) = fs::read_to_string(&path) else {
-        return Ok(problem("the run is not signed".to_owned()));
+        return Ok(Err(problem("the run is not signed".to_owned())));
     };
     let signature = match SshSig::from_pem(pem.trim()) {
         Ok(signature) => signature,
-        Err(error) => return Ok(problem(format!("not a signature: {error}"))),
+        Err(error) => return Ok(Err(problem(format!("not a signature: {error}")))),
     };
     // The statement is the one of the files as they are now, not the one that was written when they were signed.
-    Ok(match public.verify(NAMESPACE, statement.text().as_bytes(), &signature) {
-        Ok(()) => None,
-        Err(_) => problem(format!("not a signature of this record by `{}`", key.display())),
+    // Gradings may follow a signature.
+    let is_signed = |remaining: &usize| {
+        let text = statement.before_gradings(*remaining).text();
+        public.verify(NAMESPACE, text.as_bytes(), &signature).is_ok()
+    };
+    Ok(match (0..=statement.gradings.len()).rev().find(is_signed) {
+        Some(remaining) => Ok(statement.gradings.len() - remaining),
+        None => Err(problem(format!("not a signature of this record by `{}`", key.display()))),
     })
 }
 

@@ -3,7 +3,7 @@ use yb_engine::adapter;
 use yb_engine::run::JournalEntry;
 
 use super::*;
-use crate::report::tests::plan;
+use crate::report::tests::{followed, plan};
 
 fn entry(event: &serde_json::Value) -> JournalEntry {
     let mut line = json!({"seq": 1, "at": "2026-11-15T00:00:00Z"});
@@ -27,8 +27,8 @@ fn live(cases: &[&str]) -> (LiveReporter, Instant) {
     let plan = plan(cases);
     let begun = entry(&json!({"event": "run_started", "version": 1, "run": "run-1", "youbencha": "0.1.0",
         "trials": cases.len(), "jobs": 2}));
-    let mut live = LiveReporter::new(&plan, &RunState::of([&begun]));
-    let now = Instant::now();
+    let mut live = LiveReporter::new(&plan, &RunState::of([&begun]), followed());
+    let now = live.began;
     live.apply_event(&begun.event, now);
     (live, now)
 }
@@ -55,7 +55,7 @@ fn running_trials_have_a_line_each_and_a_progress_line() {
     insta::assert_snapshot!(lines.join("\n"), @r"
       fix-login  Bash       12 turns  $0.12  1:23/5:00
       b          preparing                        1:23
-    ━━━━━━─────────────────── 1/4  1 failed  $0.62  about 1m 07s remaining
+    ━━━━━━━━━━────────────────────────────── 1/4  1 failed  $0.62  1:23 elapsed  about 1m 07s remaining
     ");
 }
 
@@ -77,7 +77,7 @@ fn trials_beyond_the_rows_are_counted() {
 fn repeated_events_count_once() {
     let finished = entry(&json!({"event": "attempt_finished", "trial": "a--default--1", "attempt": 1,
         "outcome": "cancelled", "then": "done", "started_at": "", "duration_ms": 0}));
-    let mut live = LiveReporter::new(&plan(&["a"]), &RunState::of([&finished]));
+    let mut live = LiveReporter::new(&plan(&["a"]), &RunState::of([&finished]), followed());
     assert!(live.is_known(&finished.event));
     live.state = RunState::default();
     assert!(!live.is_known(&finished.event));

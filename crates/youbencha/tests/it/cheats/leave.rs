@@ -159,7 +159,7 @@ fn forty_agents_that_hide_their_failures_have_the_honest_pass_rate() {
     yb_testkit::assert_no_process_in(&simulation.context.dir());
 }
 
-/// The same on the way of honest agents: package managers leave read-only and deep directories, and nobody deletes them.
+/// Package managers of honest agents leave read-only and deep directories.
 #[test]
 fn honest_agents_with_odd_files_pass() {
     let simulation = Simulation::new();
@@ -191,6 +191,24 @@ fn honest_agents_with_odd_files_pass() {
     }
     let cleaned = simulation.yb(&["clean", "--all", "--yes"]).run();
     assert_eq!(cleaned.code, Some(0), "{}{}", cleaned.stdout, cleaned.stderr);
+}
+
+/// Files that the owner can't list, or that no path reaches, count against the disk limit.
+#[test]
+fn hidden_files_count_against_the_disk_limit() {
+    let fill =
+        "import time\nfor n in range(60):\n    open('f%d' % n, 'wb').write(b'x' * 1000000)\ntime.sleep(60)";
+    let closed =
+        |mode: &str| format!("cd $HOME && mkdir x && cd x && chmod {mode} . && exec python3 -c \"{fill}\"");
+    let deep = format!(
+        "cd $HOME && exec python3 -c \"import os\nfor _ in range(40):\n    os.mkdir('d' * 200); os.chdir('d' * 200)\n{fill}\""
+    );
+    let variants = [variant("closed", &closed("300"), "text"), variant("deep", &deep, "text")];
+    let simulation = Simulation::new();
+    let (printed, mut ends) = simulation.run(&variants, &["--limit", "disk_mb=20", "--jobs", "2"]);
+    ends.sort();
+    let expected = [("closed", "over_quota"), ("deep", "over_quota")];
+    assert_eq!(ends, expected.map(|(name, outcome)| (name.to_owned(), outcome.to_owned())), "{printed}");
 }
 
 /// A frame alone proves nothing; an answer of the API does, and a later success refutes it.

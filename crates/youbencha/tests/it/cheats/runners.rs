@@ -1,6 +1,8 @@
 //! The real test runners, with files of the agent that would run in place of the hidden or restored tests, or steer the
 //! runner. `scripts/test` installs the runners.
 
+mod java_and_php;
+
 use std::path::PathBuf;
 
 use serde_json::{Value, json};

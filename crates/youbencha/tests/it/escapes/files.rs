@@ -97,8 +97,9 @@ fn only_the_workspace_is_writable() {
 fn pre_execution_hooks_are_isolated() {
     let world = World::new();
     let look = format!(
-        "cat {} > /dev/null 2>&1 && echo reads >> found; echo mine > $HOME/x; echo log > $ARTIFACTS_DIR/hook.log; echo ran >> found",
-        world.at("hidden-test.sh").display()
+        "cat {} > /dev/null 2>&1 && echo reads >> found; (echo mine > $YB_CASE_DIR/mine) 2> /dev/null && echo writes >> found
+        echo mine > $HOME/x; echo log > $ARTIFACTS_DIR/hook.log; echo ran >> found",
+        world.context.home().join(".ssh/id_ed25519").display()
     );
     let hook = json!({ "pre_execution": [{ "name": "script", "config": { "command": look } }] });
     for level in ["bubblewrap", "landlock"] {
@@ -108,7 +109,7 @@ fn pre_execution_hooks_are_isolated() {
         assert_eq!(std::fs::read(world.newest().join("artifacts/pre-execution/hook.log")).unwrap(), b"log\n");
     }
     assert_eq!(world.run_with("true", "none", &hook).code, Some(0));
-    assert_eq!(world.found(), ["reads", "ran"]);
+    assert_eq!(world.found(), ["reads", "writes", "ran"]);
 }
 
 /// Processes may leave links in the private directory, which `yb` uses afterwards.

@@ -68,6 +68,17 @@ fn unavailable_isolation_level_is_rejected_before_the_run_starts() {
         "{}",
         auto.stderr
     );
+    // Each trial of a suite would have to be shown to see its own warning.
+    let several = run("auto", &["--repeat", "2"]);
+    assert_eq!(
+        several
+            .stderr
+            .matches("warning: the agent ran under landlock, which does not hide processes")
+            .count(),
+        1,
+        "{}",
+        several.stderr
+    );
     let printed = run("bubblewrap", &["--isolation", "none"]);
     assert!(
         printed.stderr.contains("the case requests `isolation: bubblewrap`, overridden with `none`"),

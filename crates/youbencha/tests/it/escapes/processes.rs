@@ -27,7 +27,7 @@ fn host_processes_can_t_be_signaled_or_written_to() {
 fn shim_can_t_be_stopped() {
     let world = World::new();
     let tries = "for pid in $PPID $(ps -o ppid= -p $PPID 2> /dev/null); do
-            test $pid -gt 1 && tr '\\0' ' ' < /proc/$pid/cmdline 2> /dev/null | grep -q __shim || continue
+            test $pid -gt 1 && grep -q '^yb-shim$' /proc/$pid/comm 2> /dev/null || continue
             kill -0 $pid 2> /dev/null && echo signals >> found
         done; true";
     let [bubblewrap, landlock, none] = world.each(tries);

@@ -78,7 +78,7 @@ fn real_claude_works_where_the_machine_is_the_sandbox() {
 }
 
 /// A minimal MCP server with one tool.
-const MCP_SERVER: &str = r#"
+pub(crate) const MCP_SERVER: &str = r#"
 import json, sys
 for line in sys.stdin:
     asked = json.loads(line)
