@@ -1,6 +1,7 @@
 //! The only module that uses the MDX parser. The parser locates tags, expressions and imports; the rest of a prompt is
 //! verbatim, so no other Markdown is parsed.
 
+use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
 
 use markdown::{Constructs, MdxExpressionKind, MdxSignal, ParseOptions, mdast};
@@ -13,6 +14,8 @@ use crate::expression;
 /// The maximum length of an expression, including a function of `<ForEach>`. The MDX parser checks it for completeness at
 /// every brace.
 const MAX_EXPRESSION: usize = 32 * 1024;
+/// The maximum length of all these checks together. Without it, a file with many closing braces takes quadratic time.
+const MAX_CHECKED: usize = 4 << 20;
 /// The stack size. The parser's tree is as deep as the tags are nested, and is dropped recursively.
 const STACK: usize = 256 << 20;
 
@@ -101,9 +104,19 @@ fn options() -> ParseOptions {
         thematic_break: false,
         ..Constructs::mdx()
     };
+    let checked = Cell::new(0_usize);
+    let check = move |text: &str, kind: &MdxExpressionKind| {
+        checked.set(checked.get() + text.len());
+        if checked.get() > MAX_CHECKED {
+            let message = "too many braces in expressions".to_owned();
+            let hint = "to use a brace as text, write `\\{` or `\\}`, or use backticks".to_owned();
+            return MdxSignal::Error(message, 0, Box::new(SOURCE.to_owned()), Box::new(hint));
+        }
+        check_expression(text, kind)
+    };
     ParseOptions {
         constructs,
-        mdx_expression_parse: Some(Box::new(check_expression)),
+        mdx_expression_parse: Some(Box::new(check)),
         mdx_esm_parse: Some(Box::new(check_import)),
         ..ParseOptions::mdx()
     }

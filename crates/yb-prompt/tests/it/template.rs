@@ -224,6 +224,8 @@ fn rendering_is_bounded() {
     assert!(render_error(loops, &json!({"a": items})).contains("the prompt is too large"));
     let deep = format!("<User>{}x{}</User>", "<a>".repeat(3_000), "</a>".repeat(3_000));
     assert!(render_error(&deep, &json!({})).contains("nested more than 24 levels deep"));
+    let unterminated = format!("<User>{{'{}</User>", "}".repeat(6_000));
+    assert!(render_error(&unterminated, &json!({})).contains("too many braces in expressions"));
     let large = "x".repeat(300 * 1024);
     assert!(render_error(&large, &json!({})).contains("maximum 262144"));
 }
