@@ -126,6 +126,10 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) view: bool,
 
+    /// Record the workspace after each step of the agent, so that `yb view` can show it
+    #[arg(long)]
+    pub(crate) steps: bool,
+
     /// Print events as lines of JSON (see `yb help events`)
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) json: bool,

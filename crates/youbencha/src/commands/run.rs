@@ -254,6 +254,7 @@ fn apply(args: &RunArgs, options: &mut PlanOptions) -> Result<(), CliError> {
     options.isolation = args.isolation.or(options.isolation);
     options.gates = gates(std::mem::take(&mut options.gates), &args.gates)?;
     options.network = args.network.or(options.network);
+    options.steps |= args.steps;
     tapes(args, &mut options.tape)?;
     for (name, limit) in &args.limit {
         options.limits.set(name, *limit);
