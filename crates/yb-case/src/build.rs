@@ -11,8 +11,8 @@ use super::types::{Case, EnvVar, Isolation, Timeouts};
 use super::{
     LoadOptions, agent, evaluator, expected, guard, hook, overlay, solution, start, stem, tape, time,
 };
-use yb_yaml::{Node, Value};
 use yb_yaml::diagnostic::{Diagnostic, Diagnostics, quoted};
+use yb_yaml::{Node, Value};
 
 /// The context for building a case.
 pub struct CaseInput<'a> {

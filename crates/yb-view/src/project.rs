@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use yb_engine::evaluate::EvaluatorStatus;
-use yb_engine::run::{RUNS, RunDir, RunFollower, RunInfo, RunLock, RunResults, TrialResults, all_runs};
+use yb_engine::run::{
+    AttemptRecord, RUNS, RunDir, RunFollower, RunInfo, RunLock, RunResults, TrialResults, all_runs,
+};
 use yb_engine::stats::Interval;
 use yb_report::{Run, TrialOutcome};
 
@@ -143,6 +145,23 @@ impl Project {
         self.follow(id, |follower, _| {
             let key = follower.offset() * 2 + u64::from(follower.info().active);
             (known != Some(key)).then(|| Progress::of(follower.info(), key))
+        })
+    }
+
+    /// Returns the record of a trial's last attempt, and the number of the last attempt, which may be running.
+    pub(crate) fn last_attempt(
+        &self,
+        id: &str,
+        folder: &str,
+    ) -> Result<(Option<AttemptRecord>, u32), Unreadable> {
+        self.follow(id, |follower, _| {
+            let state = follower.info().state.get(folder);
+            let record = state.and_then(|state| state.attempts.last());
+            let running = state.and_then(|state| state.in_flight.as_ref()).map(|attempt| attempt.attempt);
+            match running {
+                Some(number) => (None, number),
+                None => (record.cloned(), record.map_or(1, |record| record.attempt)),
+            }
         })
     }
 

@@ -114,9 +114,8 @@ pub async fn read_tree(
             diff.text = std::fs::read(&path).map_err(RunError::io("read", &path))?;
         }
     }
-    let wanted = file.and_then(|(name, limit)| {
-        files.iter().find(|one| one.path == name.as_bytes() && one.size <= limit)
-    });
+    let wanted = file
+        .and_then(|(name, limit)| files.iter().find(|one| one.path == name.as_bytes() && one.size <= limit));
     let content = match wanted {
         Some(wanted) => store.contents(&[wanted]).await.map_err(failed)?.pop(),
         None => None,

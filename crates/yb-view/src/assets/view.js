@@ -40,6 +40,18 @@ const move = (by) => {
 // A page that the browser kept has the focus where it was left.
 addEventListener('pageshow', (event) => { if (event.persisted) document.activeElement?.blur(); });
 
+// The next and the previous trial or step.
+const follow = (rel) => { const link = document.querySelector('a[rel=' + rel + ']'); if (!link) return false; location.assign(link.href); return true; };
+const slider = get('slider');
+if (slider) {
+  slider.addEventListener('change', () => {
+    const target = new URL(location.href);
+    target.searchParams.set('step', slider.dataset.keys.split(' ')[slider.value]);
+    target.hash = '';
+    location.assign(target);
+  });
+}
+
 const help = get('keys');
 const toggleHelp = () => { if (help.open) help.close(); else help.showModal(); };
 get('help').hidden = false;
@@ -57,6 +69,8 @@ addEventListener('keydown', (event) => {
     k: () => move(-1),
     '/': () => search && search.focus(),
     '?': toggleHelp,
+    n: () => follow('next'),
+    p: () => follow('prev'),
     u: () => up && location.assign(up.href),
     Enter: () => { const step = steps.find((one) => one === document.activeElement); if (step && 'open' in step) step.open = !step.open; else return false; return true; },
   };

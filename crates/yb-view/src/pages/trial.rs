@@ -31,6 +31,7 @@ pub(crate) fn page(project: &Project, guard: &Guard, id: &str, folder: &str) -> 
     problems(body, &loaded.problems);
     if view::is_contained(run, trial) {
         changed_artifacts(body, project, id, trial);
+        super::steps::link(body, run, trial);
         view::trial(body, run, trial);
         files(body, run, trial);
     } else {

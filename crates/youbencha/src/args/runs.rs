@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use yb_engine::case::{Isolation, NetworkMode, TapeSpeed, TrialLimits};
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(group = clap::ArgGroup::new("what").required(true))]
 pub(crate) struct RunArgs {
     /// Case or suite file
@@ -163,6 +163,12 @@ pub(crate) struct RunArgs {
 }
 
 impl RunArgs {
+    /// Returns the arguments that rerun the lost trials of a run.
+    pub(crate) fn rerunning_lost(&self, run: &str) -> Self {
+        let rerun = Some(vec!["infra".to_owned(), run.to_owned()]);
+        Self { file: None, config: None, resume: None, rerun, ..self.clone() }
+    }
+
     /// Returns the case or suite file, given as an argument or with `--config`.
     pub(crate) fn config(&self) -> Option<&PathBuf> {
         self.file.as_ref().or(self.config.as_ref())
