@@ -32,7 +32,7 @@ pub(crate) struct RunArgs {
     ///
     /// Watches cases, suites, prompts, laid and hidden files, scripts that cases name, the configuration, and local repositories and
     /// directories. Each rerun is a new run of the new and edited trials. The exit code is that of the last run.
-    #[arg(short, long, conflicts_with_all = ["resume", "rerun", "dry_run", "record", "view"])]
+    #[arg(short, long, conflicts_with_all = ["resume", "rerun", "dry_run", "record"])]
     pub(crate) watch: bool,
 
     /// Number of repeats of each case and variant

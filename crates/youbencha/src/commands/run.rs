@@ -106,7 +106,8 @@ async fn run_once(
             let (run, plan) = (open.run.clone(), open.plan.clone());
             let trace = tracing.run(&plan);
             open.trace = trace.as_ref().map(RunTrace::node);
-            let mut view = super::view::beside(args.view, &run, printer)?;
+            let earlier = watch.as_mut().and_then(|watch| watch.view.take());
+            let mut view = super::view::beside(args.view, &run, earlier, printer)?;
             let began = setup.pause.stopwatch();
             let worked = work(args, *open, &setup, &limits, signals, view.as_mut(), printer).await;
             if let Some((trace, over)) = trace.as_ref().zip(worked.as_ref().ok()) {
@@ -117,10 +118,13 @@ async fn run_once(
                 worked.and_then(|over| finish(args, &run, &plan, (&over, began.elapsed()), printer));
             tracing.finish(code.as_ref().ok().copied(), signals, printer).await;
             if let Some(mut view) = view {
-                while view.finish(signals, printer).await {
+                while view.finish(watch.is_some(), signals, printer).await {
                     code = rerun_lost(args, extensions, &run, &mut view, signals, printer).await;
                 }
-                view.close();
+                match &mut watch {
+                    Some(watch) => watch.view = Some(view.idle()),
+                    None => view.close(),
+                }
             }
             if let (Some(watch), Ok(code)) = (watch, &code) {
                 watch.ran(&plan, *code);

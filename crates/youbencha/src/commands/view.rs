@@ -1,7 +1,7 @@
 //! `yb view`: serves pages about all runs until Ctrl-C; `yb run --view` serves them beside a run.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -73,13 +73,14 @@ impl Controls for StarterControls {
 
 /// Controls of the pages beside a run: requests are handled where signals are.
 struct RunControls {
-    run: String,
+    /// The current run; `None` between the runs of `--watch`.
+    run: Mutex<Option<String>>,
     requests: UnboundedSender<RunAction>,
 }
 
 impl Controls for RunControls {
     fn executes(&self, run: &str) -> bool {
-        self.run == run && !self.requests.is_closed()
+        self.current().as_deref() == Some(run) && !self.requests.is_closed()
     }
 
     fn request(&self, _run: &str, action: RunAction) -> Result<(), String> {
@@ -88,6 +89,12 @@ impl Controls for RunControls {
 
     fn start(&self, arguments: &[String]) -> Result<(), String> {
         start(arguments)
+    }
+}
+
+impl RunControls {
+    fn current(&self) -> MutexGuard<'_, Option<String>> {
+        self.run.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -110,28 +117,37 @@ fn start(arguments: &[String]) -> Result<(), String> {
 pub(super) struct BesideRun {
     server: ViewServer,
     url: String,
+    controls: Arc<RunControls>,
     requests: UnboundedReceiver<RunAction>,
     /// Lost trials are rerun when the run has ended.
     pub(super) rerun_lost: bool,
 }
 
-/// Starts a server that shows a run, if wanted.
+/// Starts a server that shows a run, if wanted. The server of an earlier run of `--watch` is kept, so that open pages stay.
 pub(super) fn beside(
     wanted: bool,
     run: &RunDir,
+    earlier: Option<BesideRun>,
     printer: &mut Printer,
 ) -> Result<Option<BesideRun>, CliError> {
     if !wanted {
         return Ok(None);
     }
+    if let Some(mut earlier) = earlier {
+        *earlier.controls.current() = Some(run.id());
+        earlier.url = earlier.server.url(Some(&run.id()));
+        printer.note(format_args!("view: {}", earlier.url));
+        return Ok(Some(earlier));
+    }
     let (sender, requests) = unbounded_channel();
     let mut options = ViewOptions::new(run.root().to_owned());
-    options.controls = Some(Arc::new(RunControls { run: run.id(), requests: sender }));
+    let controls = Arc::new(RunControls { run: Mutex::new(Some(run.id())), requests: sender });
+    options.controls = Some(controls.clone());
     let server = ViewServer::start(&options)?;
     let url = server.url(Some(&run.id()));
     printer.note(format_args!("view: {url}"));
     open(&url);
-    Ok(Some(BesideRun { server, url, requests, rerun_lost: false }))
+    Ok(Some(BesideRun { server, url, controls, requests, rerun_lost: false }))
 }
 
 impl BesideRun {
@@ -144,11 +160,16 @@ impl BesideRun {
         }
     }
 
-    /// Keeps the pages until Ctrl-C if somebody can press it; otherwise only until they show the end of the run. Returns whether
+    /// Keeps the pages until Ctrl-C if somebody can press it; otherwise only until they show the end of the run. With `--watch` they stay anyway. Returns whether
     /// its lost trials are to be rerun.
-    pub(super) async fn finish(&mut self, signals: &mut Signals, printer: &mut Printer) -> bool {
-        if std::mem::take(&mut self.rerun_lost) {
-            return true;
+    pub(super) async fn finish(
+        &mut self,
+        watches: bool,
+        signals: &mut Signals,
+        printer: &mut Printer,
+    ) -> bool {
+        if watches || self.rerun_lost {
+            return std::mem::take(&mut self.rerun_lost);
         }
         let stopped = async {
             if printer.can_redraw() {
@@ -166,6 +187,12 @@ impl BesideRun {
             () = stopped => false,
             () = rerun => true,
         }
+    }
+
+    /// Keeps the pages between two runs of `--watch`.
+    pub(super) fn idle(self) -> Self {
+        *self.controls.current() = None;
+        self
     }
 
     /// Closes all pages.
