@@ -1,6 +1,7 @@
 //! What pages can start and stop: the run that this process executes, and forks of recorded trials. The pages only send requests;
 //! whoever starts the server decides what they do.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use yb_report::view::Markup;
@@ -35,6 +36,15 @@ impl RunAction {
     }
 }
 
+/// What running trials do now, which no file has.
+#[derive(Debug, Clone, Default)]
+pub struct Activity {
+    /// Changes with every change.
+    pub version: u64,
+    /// One line for each trial, by its folder.
+    pub trials: BTreeMap<String, String>,
+}
+
 /// Carries out requests of pages. Called from threads for blocking work.
 pub trait Controls: Send + Sync {
     /// Returns whether this process executes a run, or did and still serves its pages.
@@ -45,6 +55,12 @@ pub trait Controls: Send + Sync {
     /// # Errors
     /// Returns why it is not possible.
     fn request(&self, run: &str, action: RunAction) -> Result<(), String>;
+
+    /// Returns what the running trials of such a run do now.
+    fn activity(&self, run: &str) -> Activity {
+        let _ = run;
+        Activity::default()
+    }
 
     /// Starts `yb` with these arguments, which does not end with this process.
     ///

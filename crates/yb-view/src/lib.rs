@@ -21,5 +21,5 @@ mod reviews;
 mod routes;
 mod server;
 
-pub use controls::{Controls, RunAction};
+pub use controls::{Activity, Controls, RunAction};
 pub use server::{ViewError, ViewOptions, ViewServer};

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::address::{self, Query};
 use crate::body::ResponseBody;
-use crate::controls::{ControlForms, Controls, RunAction};
+use crate::controls::{Activity, ControlForms, Controls, RunAction};
 use crate::guard::{Access, Guard, POLICY};
 use crate::live;
 use crate::page::Page;
@@ -38,6 +38,12 @@ pub(crate) struct Site {
 }
 
 impl Site {
+    /// Returns what running trials do now, if this process executes their run.
+    pub(crate) fn activity(&self, run: &str) -> Activity {
+        let own = self.controls.as_ref().filter(|controls| controls.executes(run));
+        own.map(|controls| controls.activity(run)).unwrap_or_default()
+    }
+
     fn forms(&self) -> ControlForms<'_> {
         ControlForms { guard: &self.guard, controls: self.controls.as_deref() }
     }
@@ -162,9 +168,9 @@ fn render(site: &Site, segments: &[String], query: &Query) -> PageResponse {
                 pages::message("No such run", &text, "It may have been removed by `yb clean`."),
             );
         }
-        ["runs", id] => pages::run::page(project, &site.forms(), id, query),
+        ["runs", id] => pages::run::page(project, (&site.forms(), &site.activity(id)), id, query),
         ["runs", id, "review"] => pages::review::page(project, id, query),
-        ["runs", id, "trials", folder] => pages::trial::page(project, &site.guard, id, folder),
+        ["runs", id, "trials", folder] => pages::trial::page(project, &site.guard, (id, folder), query),
         _ => return missing(),
     };
     shown(found)
@@ -257,6 +263,9 @@ fn save(site: &Site, id: &str, folder: &str, form: &Query) -> Result<String, Str
         ..Review::new(&trial.name, label)
     };
     reviews::append(&run, &review).map_err(|error| format!("failed to write the label: {error}"))?;
+    if form.get("queue").is_some() {
+        return pages::review::after(&site.project, id, &trial.name);
+    }
     Ok(format!("{}#review", address::trial(id, &trial.name)))
 }
 

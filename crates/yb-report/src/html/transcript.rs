@@ -279,8 +279,8 @@ pub(crate) fn call_labels(log: &Value) -> BTreeMap<String, String> {
     calls
         .filter_map(|call| {
             let name = call["name"].as_str().unwrap_or("tool");
-            let arguments = summarize_arguments(call["arguments"].as_str().unwrap_or_default());
-            let arguments = relative_paths(&arguments, workspace);
+            let arguments = relative_paths(call["arguments"].as_str().unwrap_or_default(), workspace);
+            let arguments = summarize_arguments(&arguments);
             Some((call["id"].as_str()?.to_owned(), format!("{name}: {arguments}")))
         })
         .collect()

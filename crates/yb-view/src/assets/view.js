@@ -52,13 +52,16 @@ if (slider) {
   });
 }
 
+// Labels of a reviewer.
+const choose = (at) => { const radio = all('.review input[type=radio]')[at]; if (!radio) return false; radio.checked = true; radio.focus(); return true; };
+
 const help = get('keys');
 const toggleHelp = () => { if (help.open) help.close(); else help.showModal(); };
 get('help').hidden = false;
 get('help').addEventListener('click', toggleHelp);
 addEventListener('keydown', (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.target.matches('input, textarea, select')) {
+  if (event.target.matches('input:not([type=radio]):not([type=range]), textarea, select')) {
     if (event.key === 'Escape') event.target.blur();
     return;
   }
@@ -71,6 +74,11 @@ addEventListener('keydown', (event) => {
     '?': toggleHelp,
     n: () => follow('next'),
     p: () => follow('prev'),
+    1: () => choose(0),
+    2: () => choose(1),
+    3: () => choose(2),
+    c: () => { const field = document.querySelector('.review [name=category]'); if (!field) return false; field.focus(); return true; },
+    s: () => { const form = document.querySelector('form.review'); if (!form) return false; form.requestSubmit(); return true; },
     u: () => up && location.assign(up.href),
     Enter: () => { const step = steps.find((one) => one === document.activeElement); if (step && 'open' in step) step.open = !step.open; else return false; return true; },
   };

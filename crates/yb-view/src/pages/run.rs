@@ -6,7 +6,7 @@ use yb_report::{OutcomeClass, Run, Trial, TrialOutcome};
 
 use super::{pager, problems, search, slice};
 use crate::address::{self, Query};
-use crate::controls::ControlForms;
+use crate::controls::{Activity, ControlForms};
 use crate::page::Page;
 use crate::project::{LoadedRun, Project, TrialNote, Unreadable};
 
@@ -29,7 +29,7 @@ impl Links for FilterLinks<'_> {
 
 pub(crate) fn page(
     project: &Project,
-    forms: &ControlForms<'_>,
+    (forms, activity): (&ControlForms<'_>, &Activity),
     id: &str,
     query: &Query,
 ) -> Result<Page, Unreadable> {
@@ -46,7 +46,7 @@ pub(crate) fn page(
     forms.run(body, id, loaded.active, lost);
     if loaded.active {
         body.raw("<section class=\"card live\" id=\"live\">");
-        if let Some(progress) = project.progress(id, None)? {
+        if let Some(progress) = project.progress(id, activity, None)? {
             body.add(&progress.html);
         }
         body.raw("</section>");

@@ -383,7 +383,13 @@ async fn work(
     let mut ticks = tokio::time::interval(Screen::TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let (control_sender, mut control) = mpsc::channel(8);
-    let mut on_event = |event: RunnerEvent<'_>| screen.handle(&event);
+    let observer = view.as_ref().map(|view| view.controls());
+    let mut on_event = |event: RunnerEvent<'_>| {
+        if let Some(observer) = &observer {
+            observer.observe(&event);
+        }
+        screen.handle(&event);
+    };
     let working = open.execute(limits, &mut control, &mut on_event);
     tokio::pin!(working);
     let mut interrupted = false;

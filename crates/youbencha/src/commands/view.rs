@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use yb_engine::run::{self, RunDir, all_runs};
-use yb_view::{Controls, RunAction, ViewError, ViewOptions, ViewServer};
+use yb_engine::run::{self, Progress, RunDir, RunnerEvent, all_runs};
+use yb_view::{Activity, Controls, RunAction, ViewError, ViewOptions, ViewServer};
 
 use super::open::opener;
 use crate::args::ViewArgs;
@@ -72,10 +72,11 @@ impl Controls for StarterControls {
 }
 
 /// Controls of the pages beside a run: requests are handled where signals are.
-struct RunControls {
+pub(super) struct RunControls {
     /// The current run; `None` between the runs of `--watch`.
     run: Mutex<Option<String>>,
     requests: UnboundedSender<RunAction>,
+    activity: Mutex<Activity>,
 }
 
 impl Controls for RunControls {
@@ -87,12 +88,32 @@ impl Controls for RunControls {
         self.requests.send(action).map_err(|_| "the run has ended".to_owned())
     }
 
+    fn activity(&self, _run: &str) -> Activity {
+        self.doing().clone()
+    }
+
     fn start(&self, arguments: &[String]) -> Result<(), String> {
         start(arguments)
     }
 }
 
 impl RunControls {
+    fn doing(&self) -> MutexGuard<'_, Activity> {
+        self.activity.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what a running trial does.
+    pub(super) fn observe(&self, event: &RunnerEvent<'_>) {
+        let RunnerEvent::Progress(Progress::Live { trial, live }) = event else { return };
+        let mut parts = vec![format!("turn {}", live.turns)];
+        parts.extend(live.last_tool.clone());
+        parts.extend(live.usd().map(yb_figures::money));
+        parts.extend(live.api_retry.as_ref().map(|_| "waits for its API".to_owned()));
+        let mut doing = self.doing();
+        doing.version += 1;
+        doing.trials.insert(trial.clone(), parts.join(" · "));
+    }
+
     fn current(&self) -> MutexGuard<'_, Option<String>> {
         self.run.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -135,13 +156,18 @@ pub(super) fn beside(
     }
     if let Some(mut earlier) = earlier {
         *earlier.controls.current() = Some(run.id());
+        *earlier.controls.doing() = Activity::default();
         earlier.url = earlier.server.url(Some(&run.id()));
         printer.note(format_args!("view: {}", earlier.url));
         return Ok(Some(earlier));
     }
     let (sender, requests) = unbounded_channel();
     let mut options = ViewOptions::new(run.root().to_owned());
-    let controls = Arc::new(RunControls { run: Mutex::new(Some(run.id())), requests: sender });
+    let controls = Arc::new(RunControls {
+        run: Mutex::new(Some(run.id())),
+        requests: sender,
+        activity: Mutex::default(),
+    });
     options.controls = Some(controls.clone());
     let server = ViewServer::start(&options)?;
     let url = server.url(Some(&run.id()));
@@ -151,6 +177,11 @@ pub(super) fn beside(
 }
 
 impl BesideRun {
+    /// Returns where to note what trials do.
+    pub(super) fn controls(&self) -> Arc<RunControls> {
+        Arc::clone(&self.controls)
+    }
+
     /// Waits for a request of a page about the running run.
     pub(super) async fn next_request(&mut self) -> RunAction {
         match self.requests.recv().await {
