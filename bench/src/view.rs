@@ -39,11 +39,19 @@ pub(crate) fn run() -> Result<(), Failure> {
         let size = get(&server, path)?;
         let again = cpu()?.saturating_sub(before);
         row(&format!("{name}, first time"), &ms(first), None);
-        row(&format!("{name}, again"), &ms(again), Some(("below 100 ms", again < Duration::from_millis(100))));
+        row(
+            &format!("{name}, again"),
+            &ms(again),
+            Some(("below 100 ms", again < Duration::from_millis(100))),
+        );
         row(name, &format!("{:.1} KB", size as f64 / 1e3), Some(("below 300 KB", size < 300_000)));
     }
     let resident = resident()?;
-    row("resident", &format!("{:.1} MB", resident as f64 / 1e6), Some(("below 100 MB", resident < 100_000_000)));
+    row(
+        "resident",
+        &format!("{:.1} MB", resident as f64 / 1e6),
+        Some(("below 100 MB", resident < 100_000_000)),
+    );
     Ok(())
 }
 

@@ -218,9 +218,6 @@ fn real_claude_run_is_live_in_a_browser_and_stopped_from_the_page() {
     browser.until("/[1-8] of 8 trials/.test(document.getElementById('live').textContent)");
     browser.click(".controls form:first-child button");
     browser.wait_for_load();
-    browser.until(
-        "document.getElementById('live') === null || !/ of 8/.test(document.body.textContent) || true",
-    );
     let code = served.end();
     assert_eq!(code, Some(130), "drained like after Ctrl-C");
     let journal = std::fs::read_to_string(runs(&context)[0].join("journal.jsonl")).unwrap();
