@@ -232,14 +232,14 @@ impl StartPoint {
 #[derive(Debug, Default)]
 pub struct SharedStartTree {
     recorded: OnceCell<RecordedStart>,
-    /// The checkout that workspaces are overlays of, if they are.
+    /// The checkout that workspaces are overlays or copies of, if they are.
     checkout: OnceCell<Option<SharedCheckout>>,
     /// The directory with the prepared files of the start, for cases that prepare the workspace of the agent.
     prepared: OnceCell<PathBuf>,
 }
 
 impl SharedStartTree {
-    /// Returns the checkout that workspaces are overlays of, if they are.
+    /// Returns the checkout that workspaces are overlays or copies of, if they are.
     pub(crate) fn checkout(&self) -> Option<&SharedCheckout> {
         self.checkout.get().and_then(Option::as_ref)
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use globset::{GlobBuilder, GlobMatcher};
+use globset::GlobMatcher;
 use serde::{Deserialize, Serialize};
 
 use super::error::RunError;
@@ -13,6 +13,7 @@ use crate::gates::Gates;
 use yb_agents::trace::TrialStart;
 use yb_case::suite::{Combination, SourceFile, Suite};
 use yb_model::safe_name;
+use yb_repo::{PathSeparator, compile_glob};
 
 /// The version of the format of `plan.json`. Newer plans are rejected.
 pub const PLAN_VERSION: u32 = 1;
@@ -228,7 +229,7 @@ impl Filter {
         if pattern.is_empty() {
             return Err("expected a name or a pattern".to_owned());
         }
-        let glob = GlobBuilder::new(pattern).build().map_err(|error| error.kind().to_string())?;
+        let glob = compile_glob(pattern, PathSeparator::Matched)?;
         Ok(Self { field, pattern: glob.compile_matcher(), text: text.to_owned() })
     }
 
