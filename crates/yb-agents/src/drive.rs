@@ -147,7 +147,8 @@ fn contained(
         .deadline(context.timeout)
         .log_file(&artifacts.terminal_log)
         .cancel_on(context.cancellation.clone())
-        .pause_on(context.pause.clone());
+        .pause_on(context.pause.clone())
+        .own_pause(context.step_pause.clone());
     let changes = context.overlay.as_ref().map_or(&context.workspace, |overlay| &overlay.upper);
     let writable = [changes.as_path(), &context.private_dir];
     command = guard::limit(command, &context.limits, writable, context.disk_before);

@@ -14,6 +14,7 @@ mod isolation;
 mod layers;
 mod model_endpoint;
 mod overlay;
+mod steps;
 mod webhook;
 
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ pub use error::TrialError;
 pub use eval::DirectoryEvaluation;
 pub(crate) use grade::expected_tree;
 pub use hooks::HookResult;
+pub use steps::{RecordedStep, STEPS_FILE};
 pub use yb_agents::agent_host;
 
 use crate::Extensions;
@@ -68,6 +70,8 @@ pub struct Runner {
     pub isolation: Option<yb_case::Isolation>,
     /// Overrides the network access of the case.
     pub network: Option<yb_case::NetworkMode>,
+    /// Records the workspace after each step, also of cases that do not request it.
+    pub steps: bool,
     /// Tape options that override those of the case.
     pub tape: TapeOptions,
     /// Receives live data of the running agent.
@@ -136,6 +140,7 @@ impl Runner {
             pause: PauseSwitch::default(),
             isolation: None,
             network: None,
+            steps: false,
             tape: TapeOptions::default(),
             observer: None,
             start_recorder: None,

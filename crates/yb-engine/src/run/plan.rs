@@ -64,6 +64,9 @@ pub struct PlanOptions {
     /// Deletes workspaces after grading.
     #[serde(default)]
     pub delete_workspace: bool,
+    /// Records the workspace after each step of every agent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub steps: bool,
     /// Number of retries after an infrastructure or API failure.
     pub retries: u32,
     /// Maximum number of concurrent trials, by agent.
@@ -97,6 +100,7 @@ impl PlanOptions {
             allow_private_hosts: false,
             allow_paths: Vec::new(),
             delete_workspace: false,
+            steps: false,
             retries: suite.retries,
             concurrency: suite.concurrency.clone(),
             max_cost_usd: suite.max_cost_usd,
@@ -109,8 +113,8 @@ impl PlanOptions {
     }
 }
 
-fn is_default(limits: &yb_case::TrialLimits) -> bool {
-    *limits == yb_case::TrialLimits::default()
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// A planned trial.

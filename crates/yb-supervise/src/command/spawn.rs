@@ -40,7 +40,8 @@ impl Command {
 
     async fn spawn_now(self) -> Result<Child, SpawnError> {
         let system = |what| move |source| SpawnError::System { what, source };
-        let pause_state = PauseState::wait_to_start(self.pause.clone(), &self.cancel).await;
+        let pause_state =
+            PauseState::wait_to_start(self.pause.clone(), self.own_pause.clone(), &self.cancel).await;
         let mut env = self.env.resolve(std::env::vars_os());
         let egress = self.sandbox.as_ref().filter(|sandbox| sandbox.network == Network::Filtered);
         let proxy_setup = match egress {

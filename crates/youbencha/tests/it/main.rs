@@ -81,6 +81,7 @@ mod tracing;
 mod tracing_phoenix;
 mod validate;
 mod view;
+mod view_real;
 #[cfg(unix)]
 mod watch;
 #[cfg(unix)]
