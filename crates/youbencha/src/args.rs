@@ -6,6 +6,7 @@ mod compare;
 mod config;
 mod eval;
 mod examples;
+mod export;
 mod help;
 mod inspect;
 mod otel;
@@ -28,6 +29,7 @@ pub(crate) use config::{
     ConfigCommand, ConfigGetArgs, ConfigInitArgs, ConfigListArgs, ConfigSetArgs, ConfigUnsetArgs,
 };
 pub(crate) use eval::EvalArgs;
+pub(crate) use export::{ExportArgs, ExportFormat};
 pub(crate) use help::{HelpArgs, command, parse, parse_from};
 pub(crate) use inspect::{DoctorArgs, ListArgs, ListKind, VerifyArgs};
 pub(crate) use otel::OtelArgs;
@@ -138,6 +140,13 @@ pub(crate) enum Command {
     /// Runs no agents except judges.
     #[command(after_long_help = examples::EVAL)]
     Eval(EvalArgs),
+
+    /// Export a run to ATIF, Inspect, Harbor, data frames or SWE-bench predictions
+    ///
+    /// Writes files that other tools read. The same run always gives the same files. Text is exported as it was recorded, without known
+    /// secrets.
+    #[command(after_long_help = examples::EXPORT)]
+    Export(ExportArgs),
 
     /// Print help of a command or topic
     Help(HelpArgs),

@@ -11,6 +11,7 @@ mod demo;
 mod diff;
 mod doctor;
 mod eval;
+mod export;
 mod gate;
 mod help;
 mod index;
@@ -27,6 +28,7 @@ mod self_doctor;
 mod show;
 mod suggest;
 mod tape;
+mod trajectory;
 mod trend;
 mod validate;
 mod verify;
@@ -63,6 +65,7 @@ pub(crate) fn run(args: &Args, extensions: &Extensions, printer: &mut Printer) -
         Command::Diff(args) => diff::run(args, extensions, printer),
         Command::Doctor(args) => doctor::run(args, extensions, printer),
         Command::Eval(args) => eval::run(args, extensions, printer),
+        Command::Export(args) => export::run(args, printer),
         Command::Gate(args) => gate::run(args, extensions, printer),
         Command::Help(args) => help::run(args, extensions, printer),
         Command::Index(command) => index::run(command, printer),

@@ -181,6 +181,14 @@ Examples:
   yb prompt test greet.prompt.mdx --dataset hard.jsonl --dry-run
   yb prompt test greet.prompt.mdx --json | jq -r 'select(.event == \"summary\").passed'";
 
+pub(super) const EXPORT: &str = "\
+Examples:
+  yb export --format atif                     newest run, next to its results
+  yb export nightly --format inspect -o logs  then: inspect view --log-dir logs
+  yb export nightly --format harbor -o jobs   then: harbor view jobs
+  yb export --format parquet -o frames        then: duckdb -c \"from 'frames/trials.parquet'\"
+  yb export --format swebench -o predictions";
+
 pub(super) const REPORT: &str = "\
 Examples:
   yb report                                   newest run as Markdown, next to its results

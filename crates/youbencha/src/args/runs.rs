@@ -222,7 +222,7 @@ pub(super) fn dollars(text: &str) -> Result<f64, String> {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShowArgs {
-    /// Run [default: latest]
+    /// Run, or an ATIF trajectory [default: latest]
     pub(crate) run: Option<String>,
 
     /// Trial [default: the only trial of the run]

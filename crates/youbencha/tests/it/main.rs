@@ -29,6 +29,7 @@ mod escapes;
 mod eval;
 mod evaluators;
 mod events;
+mod export;
 mod factors;
 mod five_agents;
 mod gates;
