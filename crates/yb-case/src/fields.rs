@@ -11,6 +11,9 @@ use super::solution::COMMAND;
 /// The format version of strict files.
 pub(crate) const VERSION: i64 = 1;
 
+/// The evaluator of Harbor tasks.
+pub(crate) const REWARD_EVALUATOR: &str = concat!("reward", "-file");
+
 pub(crate) const ISOLATION: &[&str] = &["auto", "bubblewrap", "landlock", "none", "external"];
 
 pub(crate) const NETWORK_MODES: &[&str] = &["open", "model-only", "none"];

@@ -36,6 +36,7 @@ pub mod files;
 pub mod format;
 pub mod gates;
 mod guard;
+mod harbor;
 mod hook;
 mod overlay;
 pub mod programs;
@@ -149,6 +150,7 @@ pub struct Loaded {
 /// Loads a case file. Only files are read; no process is started.
 #[must_use]
 pub fn load(path: &Path, options: &LoadOptions) -> Loaded {
+    let path = &harbor::file_of(path);
     match read(path) {
         Ok(bytes) => parse(path, &bytes, options),
         Err(diagnostics) => Loaded { case: None, diagnostics },
@@ -157,6 +159,9 @@ pub fn load(path: &Path, options: &LoadOptions) -> Loaded {
 
 /// Reads the bytes of a file.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Vec<Diagnostic>> {
+    if let Some(converted) = harbor::read(path) {
+        return converted;
+    }
     files::read(path, yb_yaml::MAX_BYTES).map_err(|error| {
         let mut found = Diagnostics::new(path, "");
         if let files::FileError::TooLarge = error {

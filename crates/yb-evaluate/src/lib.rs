@@ -27,6 +27,7 @@ mod program;
 mod protect;
 mod recorded_calls;
 mod registry;
+mod reward_file;
 mod runner_rules;
 mod shadow;
 mod similarity;

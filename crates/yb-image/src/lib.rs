@@ -4,11 +4,16 @@
 //! files belong to the current user; owners are not kept, because a process in it has a single user.
 
 mod error;
+mod reference;
+mod registry;
+mod store;
+mod unpack;
 mod user;
 
 use std::path::{Path, PathBuf};
 
 pub use error::ImageError;
+pub use store::ImageStore;
 pub use user::{ImageUser, find_user};
 
 /// A root directory with its configuration.
