@@ -122,6 +122,7 @@ want_runners() {
   want_debian_tool javac default-jdk-headless
   want_debian_tool /usr/share/java/junit-platform-console.jar junit5
   want_debian_tool phpunit phpunit
+  want_debian_tool /bin/busybox busybox-static
 }
 
 # Signatures of runs are checked with it.

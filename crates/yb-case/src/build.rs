@@ -9,7 +9,8 @@ use super::overlay::OverlayLayer;
 use super::prompt::Dirs;
 use super::types::{Case, EnvVar, Isolation, Timeouts};
 use super::{
-    LoadOptions, agent, evaluator, expected, guard, hook, overlay, solution, start, stem, tape, time,
+    LoadOptions, agent, evaluator, expected, guard, hook, overlay, solution, start, stem, tape,
+    task_environment, time,
 };
 use yb_yaml::diagnostic::{Diagnostic, Diagnostics, quoted};
 use yb_yaml::{Node, Value};
@@ -55,12 +56,9 @@ pub fn build(
     hook::check(root.get("post_evaluation"), "post_evaluation", &mut checker);
 
     let dir = dir_of(draft.path);
-    let start = start::read(
-        root,
-        dir,
-        start::SourceRules { hosts: options.private_hosts, local: &options.local_sources },
-        &mut checker,
-    );
+    let rules = start::SourceRules { hosts: options.private_hosts, local: &options.local_sources };
+    let start = start::read(root, dir, rules, &mut checker);
+    let task_environment = task_environment::read(root, dir, rules, &mut checker);
     let dirs = Dirs { own: dir, over: draft.over };
     let agent = agent::read(root, dirs, start.as_ref(), &mut checker);
     let mut overlay = overlay::read(root, draft.overlay, dirs, &mut checker);
@@ -97,6 +95,7 @@ pub fn build(
         name: text("name").unwrap_or_else(|| stem(draft.path)),
         description: text("description").unwrap_or_default(),
         start: start?,
+        environment: task_environment,
         overlay,
         agent: agent?,
         expected,

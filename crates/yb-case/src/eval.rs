@@ -230,6 +230,7 @@ impl EvalFile {
             name: self.name.clone(),
             description: self.description.clone(),
             start: Start::Directory(self.directory.clone().unwrap_or_default()),
+            environment: None,
             overlay: crate::Overlay::default(),
             agent: Agent {
                 kind: MANUAL.to_owned(),

@@ -10,6 +10,7 @@ mod error;
 mod eval;
 mod grade;
 mod hooks;
+mod image_root;
 mod isolation;
 mod layers;
 mod model_endpoint;
@@ -32,6 +33,8 @@ pub(crate) use grade::expected_tree;
 pub use hooks::HookResult;
 pub use steps::{RecordedStep, STEPS_FILE};
 pub use yb_agents::agent_host;
+
+use image_root::RootSpec;
 
 use crate::Extensions;
 use crate::run::RunDir;
@@ -163,6 +166,15 @@ pub(super) struct SandboxSpec {
     pub(super) limits: yb_case::TrialLimits,
     /// The overlay to mount at the workspace, if it is one.
     pub(super) overlay: Option<yb_supervise::OverlayMount>,
+    /// The root in which they run, if it is not the host's.
+    pub(super) root: Option<yb_agents::OtherRoot>,
+}
+
+impl SandboxSpec {
+    /// Returns the workspace as processes see it.
+    pub(super) fn workspace<'a>(&'a self, outside: &'a Path) -> &'a Path {
+        self.root.as_ref().and_then(|root| root.workdir.as_deref()).unwrap_or(outside)
+    }
 }
 
 /// A step that a trial has reached.
@@ -201,6 +213,8 @@ pub struct StartPoint {
     /// Digest of the case file when the run started.
     config_hash: String,
     cut: PrunedRepo,
+    /// The root of its processes, if the case has one.
+    pub(crate) root: Option<RootSpec>,
     source: String,
     branch: String,
     pub(crate) expected: Option<ResolvedCommit>,
@@ -373,7 +387,13 @@ impl Runner {
                 (Source::parse(repo, &case.dir).map_err(RepoError::from)?, revision, branch.clone())
             }
             Start::Directory(path) => (Source::Directory(path.clone()), Revision::Default, None),
+            Start::Image => {
+                let empty = cache.join("empty");
+                std::fs::create_dir_all(&empty).map_err(TrialError::io(&empty))?;
+                (Source::Directory(empty), Revision::Default, None)
+            }
         };
+        let root = self.root_spec(case, cache).await?;
         let cache = Cache::new(cache, &git)?.hosts(self.hosts);
         // Checking git's version takes as long as a small fetch, so both run concurrently. A version error takes precedence.
         let (version, resolved) =
@@ -391,7 +411,11 @@ impl Runner {
         let expected = grade::resolve_expected(case, &cache, &source).await?;
         let file = std::fs::read(&case.file).unwrap_or_default();
         let config_hash = blake3::hash(&file).to_hex().chars().take(16).collect();
-        Ok(StartPoint { git, config_hash, cut, source: source.to_string(), branch, expected, warnings })
+        let source = match &case.environment {
+            Some(environment) if case.start == Start::Image => environment.root.to_string(),
+            _ => source.to_string(),
+        };
+        Ok(StartPoint { git, config_hash, cut, root, source, branch, expected, warnings })
     }
 
     /// Opens the object store of a run. Capturing is not cancelled with the trial, so that the changes of a stopped agent

@@ -25,7 +25,7 @@ use super::workspace::{Objects, UnsupportedFeature, Workspace, WorkspaceOptions}
 const FILES: &str = "files";
 const STATE: &str = "state";
 /// The directory for changed files in the layer of a workspace.
-pub(crate) const UPPER_DIR: &str = "upper";
+pub const UPPER_DIR: &str = "upper";
 /// The file in the layer of a workspace with the path of the checkout below it.
 pub(crate) const LOWER_FILE: &str = "lower";
 /// The directory in the layer of a workspace that the kernel needs while the overlay is mounted.

@@ -40,7 +40,7 @@ mod workspace;
 
 pub use base_tree::{FileStamps, has_reliable_change_times};
 pub use capture::{CaptureLimits, EndTree, ObjectStore, StartTree};
-pub use checkout::{LaidFiles, SharedCheckout, WORK_DIR};
+pub use checkout::{LaidFiles, SharedCheckout, UPPER_DIR, WORK_DIR};
 pub use error::{GitError, RepoError, RepoErrorKind, blocking};
 pub use files::path_from_bytes;
 pub use git::{Git, GitVersion, MIN_GIT};

@@ -174,6 +174,12 @@ impl Command {
         self
     }
 
+    /// Returns the program.
+    #[must_use]
+    pub fn program(&self) -> &OsStr {
+        &self.program
+    }
+
     /// Sets an environment variable. By default the child inherits only `PATH`, `LANG`, `LC_*`, `TERM` and
     /// `TZ`.
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {

@@ -203,7 +203,7 @@ impl Runner {
     ) -> Result<(SandboxSpec, Vec<String>), TrialError> {
         let IsolationPlan { used: isolation, network, limits, warnings } = self.level(case)?;
         let hidden = self.hidden(case, attempt);
-        Ok((SandboxSpec { isolation, hidden, network, limits, overlay: None }, warnings))
+        Ok((SandboxSpec { isolation, hidden, network, limits, overlay: None, root: None }, warnings))
     }
 
     /// Creates the workspace, lays the files of case and variant over it, runs the hooks before the agent, and records the
@@ -220,8 +220,15 @@ impl Runner {
         let identity = Identity { name: "agent".to_owned(), email: "agent@localhost".to_owned() };
         let branch = &attempt.start.branch;
         let options = WorkspaceOptions { branch: branch.clone(), identity: Some(identity) };
-        let workspace =
-            self.create_workspace((case, cache), attempt, dirs, sandbox, &options, include).await?;
+        if let Some(root) = &attempt.start.root {
+            sandbox.root = Some(root.create(dirs)?);
+        }
+        let workspace = match (&attempt.start.root, &sandbox.root) {
+            (Some(spec), Some(root)) if root.workdir.is_some() => {
+                spec.workspace(root, attempt.start, dirs)?
+            }
+            _ => self.create_workspace((case, cache), attempt, dirs, sandbox, &options, include).await?,
+        };
         sandbox.overlay = workspace.overlay().cloned();
         on_step(TrialStep::Prepared { workspace: dirs.workspace.clone() });
         let mut warnings: Vec<String> = workspace.unsupported().iter().map(ToString::to_string).collect();
@@ -365,13 +372,19 @@ impl Runner {
         host: Host,
         sandbox: SandboxSpec,
     ) -> ExecutionContext {
-        let mut context =
-            ExecutionContext::new(&dirs.workspace, &dirs.artifacts, &dirs.private, config, host);
+        let mut context = ExecutionContext::new(
+            sandbox.workspace(&dirs.workspace),
+            &dirs.artifacts,
+            &dirs.private,
+            config,
+            host,
+        );
         context.search_roots = vec![case.dir.clone()];
         context.project_dir = std::env::current_dir().ok();
         context.timeout = self.settings.timeouts().agent;
         context.isolation = sandbox.isolation;
         context.overlay = sandbox.overlay;
+        context.root = sandbox.root;
         context.hidden = sandbox.hidden;
         context.network = sandbox.network;
         context.limits = sandbox.limits;
