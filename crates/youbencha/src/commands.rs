@@ -13,6 +13,7 @@ mod doctor;
 mod eval;
 mod gate;
 mod help;
+mod import;
 mod index;
 mod init;
 mod install_agents;
@@ -64,6 +65,7 @@ pub(crate) fn run(args: &Args, extensions: &Extensions, printer: &mut Printer) -
         Command::Eval(args) => eval::run(args, extensions, printer),
         Command::Gate(args) => gate::run(args, extensions, printer),
         Command::Help(args) => help::run(args, extensions, printer),
+        Command::Import(args) => import::run(args, printer),
         Command::Index(command) => index::run(command, printer),
         Command::Init(args) => init::run(args, printer),
         Command::InstallAgents(args) => install_agents::run(args, extensions, printer),
