@@ -57,7 +57,8 @@ impl ImageStore {
 
     fn blob_path(&self, digest: &str) -> Result<PathBuf, ImageError> {
         let hex = digest.strip_prefix("sha256:").filter(|_| is_digest(digest));
-        let hex = hex.ok_or_else(|| ImageError::Manifest { reason: format!("invalid digest: {digest:?}") })?;
+        let hex =
+            hex.ok_or_else(|| ImageError::Manifest { reason: format!("invalid digest: {digest:?}") })?;
         Ok(self.directory.join("blobs").join("sha256").join(hex))
     }
 
@@ -94,7 +95,11 @@ impl ImageStore {
         Ok(Parts { id, config, layers })
     }
 
-    async fn fetch_manifest(&self, registry: &mut Registry<'_>, version: &str) -> Result<Vec<u8>, ImageError> {
+    async fn fetch_manifest(
+        &self,
+        registry: &mut Registry<'_>,
+        version: &str,
+    ) -> Result<Vec<u8>, ImageError> {
         let (bytes, digest) = registry.manifest(version).await?;
         let path = self.blob_path(&digest)?;
         fs::write(&path, &bytes).map_err(ImageError::io(&path))?;
@@ -181,7 +186,8 @@ impl ImageConfig {
 fn layout_parts(directory: &Path) -> Result<Parts, ImageError> {
     let blob = |digest: &str| {
         let hex = digest.strip_prefix("sha256:").filter(|_| is_digest(digest));
-        let hex = hex.ok_or_else(|| ImageError::Manifest { reason: format!("invalid digest: {digest:?}") })?;
+        let hex =
+            hex.ok_or_else(|| ImageError::Manifest { reason: format!("invalid digest: {digest:?}") })?;
         Ok(directory.join("blobs/sha256").join(hex))
     };
     let read = |digest: &str| {
@@ -223,7 +229,9 @@ fn platform_manifest(manifest: &Value) -> Result<Option<String>, ImageError> {
         "aarch64" => "arm64",
         other => other,
     };
-    let is_for = |one: &&Value, wanted: &str| one["platform"]["architecture"] == wanted && one["platform"]["os"] == "linux";
+    let is_for = |one: &&Value, wanted: &str| {
+        one["platform"]["architecture"] == wanted && one["platform"]["os"] == "linux"
+    };
     let found = all.iter().find(|one| is_for(one, architecture));
     // A layout of a single image names no platform.
     let found = found.or(all.first().filter(|one| all.len() == 1 && one["platform"].is_null()));
