@@ -15,6 +15,9 @@ zigbuild_version=0.24.0
 rust_version=1.91
 # What `scripts/windows` tests by default, in the order of ARCHITECTURE.md.
 windows_packages=(yb-figures yb-redact yb-supervise yb-yaml)
+inspect_version=0.3.285
+harbor_version=0.25.0
+swebench_version=5.0.2
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -119,6 +122,7 @@ want_runners() {
   want_debian_tool javac default-jdk-headless
   want_debian_tool /usr/share/java/junit-platform-console.jar junit5
   want_debian_tool phpunit phpunit
+  want_debian_tool /bin/busybox busybox-static
 }
 
 # Signatures of runs are checked with it.
@@ -230,6 +234,26 @@ install_phoenix() {
     if command -v timeout >/dev/null; then limit=(timeout 600); fi
     ${limit[@]+"${limit[@]}"} "$home/bin/python" -m pip install --quiet --disable-pip-version-check "$package" >&2
     printf '%s\n' "$package" >"$home/.installed"
+  fi
+}
+
+# Installs the readers of exports. Harbor needs Python 3.12; its models, unpacked, do not.
+install_formats() {
+  local home=$root/.tools/formats
+  local wanted=("inspect_ai==$inspect_version" "pandas>=2,<4" "polars>=1,<2" "duckdb>=1,<2" "pyarrow>=18" pydantic shortuuid toml
+    typing_extensions)
+  if [[ $(cat "$home/.installed" 2>/dev/null) != "${wanted[*]} $harbor_version $swebench_version" ]]; then
+    say "installing inspect_ai, pandas, polars, duckdb and the models of Harbor into .tools/formats (once; 800 MB)"
+    rm -rf "$home"
+    mkdir -p "$home"
+    python3 -m venv "$home/venv" >&2
+    "$home/venv/bin/python" -m pip install --quiet --disable-pip-version-check "${wanted[@]}" >&2
+    "$home/venv/bin/python" -m pip download --quiet --disable-pip-version-check --no-deps --python-version 3.12 \
+      --only-binary :all: --dest "$home/wheels" "harbor==$harbor_version" "swebench==$swebench_version" >&2
+    "$home/venv/bin/python" -m zipfile -e "$home"/wheels/harbor-*.whl "$home/harbor" >&2
+    "$home/venv/bin/python" -m zipfile -e "$home"/wheels/swebench-*.whl "$home/swebench" >&2
+    rm -rf "$home/wheels"
+    printf '%s\n' "${wanted[*]} $harbor_version $swebench_version" >"$home/.installed"
   fi
 }
 

@@ -6,6 +6,7 @@ mod compare;
 mod config;
 mod eval;
 mod examples;
+mod export;
 mod help;
 mod inspect;
 mod otel;
@@ -28,6 +29,7 @@ pub(crate) use config::{
     ConfigCommand, ConfigGetArgs, ConfigInitArgs, ConfigListArgs, ConfigSetArgs, ConfigUnsetArgs,
 };
 pub(crate) use eval::EvalArgs;
+pub(crate) use export::{ExportArgs, ExportFormat};
 pub(crate) use help::{HelpArgs, command, parse, parse_from};
 pub(crate) use inspect::{DoctorArgs, ListArgs, ListKind, VerifyArgs};
 pub(crate) use otel::OtelArgs;
@@ -36,7 +38,9 @@ pub(crate) use prompt::{
 };
 pub(crate) use report::{ReportArgs, ReportFormat};
 pub(crate) use runs::{CleanArgs, RunArgs, ShowArgs};
-pub(crate) use setup::{CompletionsArgs, InitArgs, InstallAgentsArgs, ManArgs, SelfCommand, SelfDoctorArgs};
+pub(crate) use setup::{
+    CompletionsArgs, ImportArgs, InitArgs, InstallAgentsArgs, ManArgs, SelfCommand, SelfDoctorArgs,
+};
 pub(crate) use suggest::SuggestArgs;
 pub(crate) use tape::{Api, RecordArgs, TapeDiffArgs, TapeRedactArgs, TapeShowArgs, TapeVerifyArgs};
 
@@ -139,8 +143,22 @@ pub(crate) enum Command {
     #[command(after_long_help = examples::EVAL)]
     Eval(EvalArgs),
 
+    /// Export a run to ATIF, Inspect, Harbor, data frames or SWE-bench predictions
+    ///
+    /// Writes files that other tools read. The same run always gives the same files. Text is exported as it was recorded, without known
+    /// secrets.
+    #[command(after_long_help = examples::EXPORT)]
+    Export(ExportArgs),
+
     /// Print help of a command or topic
     Help(HelpArgs),
+
+    /// Convert a suite of another tool to case and suite files
+    ///
+    /// Reads a plugin with `evals/`, a skill with `evals/evals.json`, an AgentV eval file or a promptfoo configuration. What has no
+    /// counterpart is listed. `yb run` and `yb validate` convert such a suite themselves.
+    #[command(after_long_help = examples::IMPORT)]
+    Import(ImportArgs),
 
     /// Create an example case that runs offline
     #[command(after_long_help = examples::INIT)]

@@ -11,8 +11,10 @@ mod demo;
 mod diff;
 mod doctor;
 mod eval;
+mod export;
 mod gate;
 mod help;
+mod import;
 mod index;
 mod init;
 mod install_agents;
@@ -27,6 +29,7 @@ mod self_doctor;
 mod show;
 mod suggest;
 mod tape;
+mod trajectory;
 mod trend;
 mod validate;
 mod verify;
@@ -63,8 +66,10 @@ pub(crate) fn run(args: &Args, extensions: &Extensions, printer: &mut Printer) -
         Command::Diff(args) => diff::run(args, extensions, printer),
         Command::Doctor(args) => doctor::run(args, extensions, printer),
         Command::Eval(args) => eval::run(args, extensions, printer),
+        Command::Export(args) => export::run(args, printer),
         Command::Gate(args) => gate::run(args, extensions, printer),
         Command::Help(args) => help::run(args, extensions, printer),
+        Command::Import(args) => import::run(args, printer),
         Command::Index(command) => index::run(command, printer),
         Command::Init(args) => init::run(args, printer),
         Command::InstallAgents(args) => install_agents::run(args, extensions, printer),

@@ -13,6 +13,11 @@ Examples:
   yb demo --no-download
   yb demo --agents-dir ./agents --dir ./demo";
 
+pub(super) const IMPORT: &str = "\
+Examples:
+  yb import ./my-plugin
+  yb import promptfooconfig.yaml --agent codex --out suites/greetings";
+
 pub(super) const SCHEMA: &str = "\
 Examples:
   yb schema > case.schema.json
@@ -180,6 +185,14 @@ Examples:
   yb prompt test greet.prompt.mdx --repeat 5 --gate min_pass_rate=0.9
   yb prompt test greet.prompt.mdx --dataset hard.jsonl --dry-run
   yb prompt test greet.prompt.mdx --json | jq -r 'select(.event == \"summary\").passed'";
+
+pub(super) const EXPORT: &str = "\
+Examples:
+  yb export --format atif                     newest run, next to its results
+  yb export nightly --format inspect -o logs  then: inspect view --log-dir logs
+  yb export nightly --format harbor -o jobs   then: harbor view jobs
+  yb export --format parquet -o frames        then: duckdb -c \"from 'frames/trials.parquet'\"
+  yb export --format swebench -o predictions";
 
 pub(super) const REPORT: &str = "\
 Examples:

@@ -14,7 +14,7 @@ use crate::exit_code::ExitCode;
 /// The visible commands by group, in the order of the help.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Run", &["run", "eval", "prompt", "ask", "demo"]),
-    ("Inspect", &["show", "view", "open", "list", "report", "index", "verify"]),
+    ("Inspect", &["show", "view", "open", "list", "report", "export", "index", "verify"]),
     ("Compare", &["compare", "diff", "trend", "gate", "baseline"]),
     ("Replay", &["tape"]),
     (
