@@ -55,7 +55,7 @@ pub use codex::Codex;
 pub use command::{Command, prints_messages};
 pub use context::{
     AddOnDir, AgentConfig, CommandConfig, DEFAULT_TIMEOUT, DeclaredOutput, Environment, ExecutionContext,
-    Host, InstructionFile, Intent, PromptVia,
+    Host, InstructionFile, Intent, OtherRoot, PromptVia,
 };
 pub use copilot_cli::CopilotCli;
 pub use drive::MAX_OUTPUT_SIZE;

@@ -38,7 +38,7 @@ pub(crate) use prompt::{
 };
 pub(crate) use report::{ReportArgs, ReportFormat};
 pub(crate) use runs::{CleanArgs, RunArgs, ShowArgs};
-pub(crate) use setup::{CompletionsArgs, InitArgs, InstallAgentsArgs, ManArgs};
+pub(crate) use setup::{CompletionsArgs, InitArgs, InstallAgentsArgs, ManArgs, SelfCommand, SelfDoctorArgs};
 pub(crate) use suggest::SuggestArgs;
 pub(crate) use tape::{Api, RecordArgs, TapeDiffArgs, TapeRedactArgs, TapeShowArgs, TapeVerifyArgs};
 
@@ -58,6 +58,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Command {
     /// Send one prompt to Claude Code
     ///
@@ -204,6 +205,10 @@ pub(crate) enum Command {
     // Hidden: the `command` agent of the demo, tests and benchmarks.
     #[command(hide = true)]
     ScriptedAgent,
+
+    /// Show how this program was installed and how to update it
+    #[command(subcommand, name = "self", arg_required_else_help = true, after_long_help = examples::SELF)]
+    Self_(SelfCommand),
 
     /// Show a run or a trial
     ///
@@ -353,6 +358,7 @@ pub(crate) struct DemoArgs {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum TapeCommand {
     /// Compare two tapes turn by turn
     ///

@@ -24,6 +24,7 @@ mod report;
 mod run;
 mod schema;
 mod scripted_agent;
+mod self_doctor;
 mod show;
 mod suggest;
 mod tape;
@@ -37,7 +38,7 @@ use std::path::PathBuf;
 
 use yb_engine::Extensions;
 
-use crate::args::{Args, Command};
+use crate::args::{Args, Command, SelfCommand};
 use crate::error::CliError;
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
@@ -78,6 +79,7 @@ pub(crate) fn run(args: &Args, extensions: &Extensions, printer: &mut Printer) -
         Command::Run(args) => run::run(args, extensions, printer),
         Command::Schema(args) => schema::run(args, extensions, printer),
         Command::ScriptedAgent => scripted_agent::run(printer),
+        Command::Self_(SelfCommand::Doctor(args)) => self_doctor::run(args, printer),
         Command::Show(args) => show::run(args, printer),
         Command::SuggestTestcase(args) => suggest::run(args, extensions, printer),
         Command::Tape(command) => tape::run(command, extensions, printer),

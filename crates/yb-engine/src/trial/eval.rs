@@ -199,6 +199,7 @@ fn place(root: &Path, directory: &Path, now: Timestamp) -> Result<AttemptDirs, T
         trial: "eval".to_owned(),
         workspace: directory.to_owned(),
         layer: folder.join(WORKSPACE_LAYER),
+        root_layer: folder.join("root-layer"),
         artifacts: folder.join("artifacts"),
         private,
         hooks,

@@ -110,6 +110,15 @@ Examples:
   yb config unset agent.model
   yb config unset --global timeout_ms";
 
+pub(super) const SELF: &str = "\
+Examples:
+  yb self doctor";
+
+pub(super) const SELF_DOCTOR: &str = "\
+Examples:
+  yb self doctor
+  yb self doctor --json | jq -r .update";
+
 pub(super) const DOCTOR: &str = "\
 Examples:
   yb doctor

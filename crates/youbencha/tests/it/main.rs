@@ -82,6 +82,7 @@ mod tracing;
 mod tracing_phoenix;
 mod validate;
 mod view;
+mod view_real;
 #[cfg(unix)]
 mod watch;
 #[cfg(unix)]
