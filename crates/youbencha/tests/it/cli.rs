@@ -43,6 +43,7 @@ fn help() {
       open              Open the report of a run, or the workspace of a trial
       list              List agents, evaluators or runs
       report            Write a report as HTML, Markdown, JSON, CSV, JUnit or a pull request comment
+      export            Export a run to ATIF, Inspect, Harbor, data frames or SWE-bench predictions
       index             Rebuild or query the SQLite index of all runs
       verify            Check that a run was not changed since it was recorded
 
@@ -126,6 +127,7 @@ fn no_command_is_a_usage_error_with_help() {
       open              Open the report of a run, or the workspace of a trial
       list              List agents, evaluators or runs
       report            Write a report as HTML, Markdown, JSON, CSV, JUnit or a pull request comment
+      export            Export a run to ATIF, Inspect, Harbor, data frames or SWE-bench predictions
       index             Rebuild or query the SQLite index of all runs
       verify            Check that a run was not changed since it was recorded
 

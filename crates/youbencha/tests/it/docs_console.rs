@@ -37,6 +37,7 @@ pages! {
     guide_claude_md: "docs/guides/claude-md.md",
     guide_compare: "docs/guides/compare.md",
     guide_evaluators: "docs/guides/evaluators.md",
+    guide_export: "docs/guides/export.md",
     guide_gates: "docs/guides/gates.md",
     guide_graders_with_real_claude: "docs/guides/graders.md",
     guide_record_replay: "docs/guides/record-replay.md",
