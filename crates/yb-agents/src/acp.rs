@@ -136,7 +136,7 @@ impl Adapter for Acp {
 
     async fn execute(&self, context: &ExecutionContext) -> Result<ExecutionResult, AdapterError> {
         let own = acp_config(&context.config)?;
-        if !context.workspace.is_dir() {
+        if !context.has_workspace() {
             return Err(AdapterError::WorkspaceMissing { path: context.workspace.clone() });
         }
         let prompt = super::prompt::prompt(context)?;

@@ -257,7 +257,7 @@ async fn trace_subagents(transcript: Option<&super::Transcript>, context: &Execu
 }
 
 fn plan(context: &ExecutionContext) -> Result<Plan, AdapterError> {
-    if !context.workspace.is_dir() {
+    if !context.has_workspace() {
         return Err(AdapterError::WorkspaceMissing { path: context.workspace.clone() });
     }
     let prompt = super::prompt::prompt(context)?;

@@ -203,7 +203,7 @@ impl<T: Cli> Adapter for T {
     }
 
     async fn execute(&self, context: &ExecutionContext) -> Result<ExecutionResult, AdapterError> {
-        if !context.workspace.is_dir() {
+        if !context.has_workspace() {
             return Err(AdapterError::WorkspaceMissing { path: context.workspace.clone() });
         }
         let spec = self.agent_spec();

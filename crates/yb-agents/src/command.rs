@@ -115,7 +115,7 @@ impl Adapter for Command {
 
     async fn execute(&self, context: &ExecutionContext) -> Result<ExecutionResult, AdapterError> {
         let own = command_config(&context.config)?;
-        if !context.workspace.is_dir() {
+        if !context.has_workspace() {
             return Err(AdapterError::WorkspaceMissing { path: context.workspace.clone() });
         }
         let prompt = super::prompt::prompt(context)?;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use yb_claude::AgentDefinition;
 use yb_model::Isolation;
-use yb_supervise::{CancellationToken, OverlayMount, PauseSwitch};
+use yb_supervise::{CancellationToken, OverlayMount, PauseSwitch, RootMount};
 
 use super::bounds::Bounds;
 use super::{AdapterError, Observer, ProcessRole, StartRecorder};
@@ -78,6 +78,8 @@ pub struct ExecutionContext {
     pub workspace: PathBuf,
     /// The overlay that a sandbox mounts at [`Self::workspace`], which is empty outside of it.
     pub overlay: Option<OverlayMount>,
+    /// The root in which the agent runs, if it is not the host's.
+    pub root: Option<OtherRoot>,
     /// Where logs go; it must exist.
     pub artifacts_dir: PathBuf,
     /// A directory for this execution alone, outside the workspace: HOME, temporary files, what is too secret for argv.
@@ -112,6 +114,8 @@ pub struct ExecutionContext {
     pub cancellation: CancellationToken,
     /// Suspends the agent and its timeout.
     pub pause: PauseSwitch,
+    /// Suspends this agent alone, while its workspace is being read.
+    pub step_pause: PauseSwitch,
     /// Receives the progress of the agent.
     pub observer: Option<Arc<dyn Observer>>,
     /// Persists the record of the process before its program runs.
@@ -134,6 +138,7 @@ impl ExecutionContext {
         Self {
             workspace: workspace.into(),
             overlay: None,
+            root: None,
             artifacts_dir: artifacts_dir.into(),
             private_dir: private_dir.into(),
             search_roots: Vec::new(),
@@ -151,6 +156,7 @@ impl ExecutionContext {
             disk_before: None,
             cancellation: CancellationToken::new(),
             pause: PauseSwitch::new(),
+            step_pause: PauseSwitch::new(),
             observer: None,
             start_recorder: None,
             trace: None,
@@ -159,7 +165,36 @@ impl ExecutionContext {
     }
 }
 
+/// A root other than the host's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherRoot {
+    /// The layers.
+    pub mount: RootMount,
+    /// Its variables, among them PATH.
+    pub env: BTreeMap<String, String>,
+    /// The workspace, if it is a directory of the root.
+    pub workdir: Option<PathBuf>,
+}
+
+impl OtherRoot {
+    /// Lets a program run in the root: one of the root if there is one at this path, else one of the host.
+    pub(crate) fn for_program(&self, view: yb_supervise::Sandbox, program: &Path) -> yb_supervise::Sandbox {
+        let is_of_host = program.is_absolute() && self.mount.resolve(program).is_none() && program.exists();
+        if is_of_host { view.host_program() } else { view }
+    }
+}
+
 impl ExecutionContext {
+    /// Whether the workspace exists, in the root or on the host.
+    pub(crate) fn has_workspace(&self) -> bool {
+        self.is_in_root() || self.workspace.is_dir()
+    }
+
+    /// Whether the workspace is a directory of another root.
+    pub(crate) fn is_in_root(&self) -> bool {
+        self.root.as_ref().is_some_and(|root| root.workdir.is_some())
+    }
+
     /// The directories with the files of the workspace, outside of a sandbox; the first one that has a file has the current one.
     pub(crate) fn workspace_roots(&self) -> Vec<&Path> {
         match &self.overlay {

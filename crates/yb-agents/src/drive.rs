@@ -147,14 +147,25 @@ fn contained(
         .deadline(context.timeout)
         .log_file(&artifacts.terminal_log)
         .cancel_on(context.cancellation.clone())
-        .pause_on(context.pause.clone());
-    let changes = context.overlay.as_ref().map_or(&context.workspace, |overlay| &overlay.upper);
+        .pause_on(context.pause.clone())
+        .own_pause(context.step_pause.clone());
+    let mut changes = context.overlay.as_ref().map_or(&context.workspace, |overlay| &overlay.upper);
+    if let Some(root) = context.root.as_ref().filter(|root| root.workdir.is_some()) {
+        changes = &root.mount.overlay.upper;
+    }
     let writable = [changes.as_path(), &context.private_dir];
     command = guard::limit(command, &context.limits, writable, context.disk_before);
     if let Some(kind) = context.isolation.kind() {
         let private = |source| AdapterError::PrivateNotWritable { path: context.private_dir.clone(), source };
         let mut view = extend_view(view::of(context).map_err(private)?).kind(kind);
-        if let Some(overlay) = &context.overlay {
+        if let Some(root) = &context.root {
+            view = root.for_program(view, Path::new(command.program()));
+            // The case takes precedence over the image, but its programs are those of the image.
+            let is_set =
+                |name: &str| context.host.env.contains_key(std::ffi::OsStr::new(name)) && name != "PATH";
+            command = command.envs(root.env.iter().filter(|(name, _)| *name != "HOME" && !is_set(name)));
+        }
+        if let Some(overlay) = context.overlay.as_ref().filter(|_| !context.is_in_root()) {
             view = view.overlay(overlay.clone());
         }
         command = command.sandbox(guard::connect(view, &context.network, exits));

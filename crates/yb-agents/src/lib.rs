@@ -4,6 +4,7 @@
 //! agent is a result; an error means that nothing was started.
 
 mod acp;
+mod answers;
 mod artifacts;
 mod bounds;
 mod case_texts;
@@ -45,6 +46,7 @@ use std::fmt;
 use async_trait::async_trait;
 
 pub use acp::{Acp, AcpConfig};
+pub use answers::{AnswerUsage, answer_usage};
 pub use bounds::Bounds;
 pub use case_texts::case_texts;
 pub use claude_code::{ClaudeCode, SubagentCall, subagent_calls};
@@ -53,7 +55,7 @@ pub use codex::Codex;
 pub use command::{Command, prints_messages};
 pub use context::{
     AddOnDir, AgentConfig, CommandConfig, DEFAULT_TIMEOUT, DeclaredOutput, Environment, ExecutionContext,
-    Host, InstructionFile, Intent, PromptVia,
+    Host, InstructionFile, Intent, OtherRoot, PromptVia,
 };
 pub use copilot_cli::CopilotCli;
 pub use drive::MAX_OUTPUT_SIZE;

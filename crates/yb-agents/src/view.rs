@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 use yb_claude::env_vars as vars;
-use yb_supervise::Sandbox;
+use yb_supervise::{RootMount, Sandbox};
 
 use super::{Environment, ExecutionContext};
 
@@ -26,6 +26,8 @@ pub struct Places<'a> {
     pub private: &'a Path,
     /// Hidden, even below visible directories.
     pub hidden: &'a [PathBuf],
+    /// The root that replaces the host's, if one does.
+    pub root: Option<&'a RootMount>,
 }
 
 /// The base view: the workspace, a private HOME and TMPDIR, paths in the given variables, and the system.
@@ -35,6 +37,11 @@ pub fn base(places: Places<'_>, env: &Environment) -> io::Result<Sandbox> {
     fs::create_dir_all(places.private)?;
     for directory in [&tmp, &home] {
         own_directory(directory)?;
+    }
+    if let Some(root) = places.root {
+        // Users, temporary files and paths in variables are those of the root.
+        let sandbox = Sandbox::new().root(root.clone()).writable(places.private);
+        return Ok(places.hidden.iter().fold(sandbox, Sandbox::hidden));
     }
     let mut sandbox =
         Sandbox::new().writable(places.workspace).writable(places.private).writable_as(&tmp, "/tmp");
@@ -61,9 +68,17 @@ fn own_directory(path: &Path) -> io::Result<()> {
 
 /// The view of an execution, before its adapter adds to it.
 pub(super) fn of(context: &ExecutionContext) -> io::Result<Sandbox> {
-    let places =
-        Places { workspace: &context.workspace, private: &context.private_dir, hidden: &context.hidden };
-    let sandbox = base(places, &context.host.env)?;
+    let root = context.root.as_ref().map(|root| &root.mount);
+    let places = Places {
+        workspace: &context.workspace,
+        private: &context.private_dir,
+        hidden: &context.hidden,
+        root,
+    };
+    let mut sandbox = base(places, &context.host.env)?;
+    if root.is_some() && !context.is_in_root() {
+        sandbox = sandbox.writable(&context.workspace);
+    }
     let config = &context.config;
     let add_ons = config.plugins.iter().chain(&config.skills).map(|add_on| &add_on.path);
     let sandbox = config.add_dirs.iter().chain(add_ons).fold(sandbox, |sandbox, path| show(sandbox, path));

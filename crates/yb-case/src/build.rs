@@ -9,10 +9,11 @@ use super::overlay::OverlayLayer;
 use super::prompt::Dirs;
 use super::types::{Case, EnvVar, Isolation, Timeouts};
 use super::{
-    LoadOptions, agent, evaluator, expected, guard, hook, overlay, solution, start, stem, tape, time,
+    LoadOptions, agent, evaluator, expected, guard, hook, overlay, solution, start, stem, tape,
+    task_environment, time,
 };
-use yb_yaml::Node;
 use yb_yaml::diagnostic::{Diagnostic, Diagnostics, quoted};
+use yb_yaml::{Node, Value};
 
 /// The context for building a case.
 pub struct CaseInput<'a> {
@@ -55,12 +56,9 @@ pub fn build(
     hook::check(root.get("post_evaluation"), "post_evaluation", &mut checker);
 
     let dir = dir_of(draft.path);
-    let start = start::read(
-        root,
-        dir,
-        start::SourceRules { hosts: options.private_hosts, local: &options.local_sources },
-        &mut checker,
-    );
+    let rules = start::SourceRules { hosts: options.private_hosts, local: &options.local_sources };
+    let start = start::read(root, dir, rules, &mut checker);
+    let task_environment = task_environment::read(root, dir, rules, &mut checker);
     let dirs = Dirs { own: dir, over: draft.over };
     let agent = agent::read(root, dirs, start.as_ref(), &mut checker);
     let mut overlay = overlay::read(root, draft.overlay, dirs, &mut checker);
@@ -97,6 +95,7 @@ pub fn build(
         name: text("name").unwrap_or_else(|| stem(draft.path)),
         description: text("description").unwrap_or_default(),
         start: start?,
+        environment: task_environment,
         overlay,
         agent: agent?,
         expected,
@@ -114,6 +113,10 @@ pub fn build(
         tags: hook::texts(root.get("tags")),
         env,
         capture_include: hook::texts(root.get("capture").and_then(|capture| capture.get("include"))),
+        capture_steps: matches!(
+            root.get("capture").and_then(|capture| capture.get("steps")).map(|node| &node.value),
+            Some(Value::Bool(true))
+        ),
         isolation: text("isolation").map(|word| Isolation::read(&word)).unwrap_or_default(),
         network: root.get("network").and_then(guard::Network::from_node),
         limits: guard::TrialLimits::from_node(root.get("limits")),

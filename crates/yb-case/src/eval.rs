@@ -230,6 +230,7 @@ impl EvalFile {
             name: self.name.clone(),
             description: self.description.clone(),
             start: Start::Directory(self.directory.clone().unwrap_or_default()),
+            environment: None,
             overlay: crate::Overlay::default(),
             agent: Agent {
                 kind: MANUAL.to_owned(),
@@ -254,6 +255,7 @@ impl EvalFile {
             tags: Vec::new(),
             env: Vec::new(),
             capture_include: Vec::new(),
+            capture_steps: false,
             isolation: self.isolation,
             network: None,
             limits: TrialLimits::default(),

@@ -11,6 +11,9 @@ use super::solution::COMMAND;
 /// The format version of strict files.
 pub(crate) const VERSION: i64 = 1;
 
+/// The evaluator of Harbor tasks.
+pub(crate) const REWARD_EVALUATOR: &str = concat!("reward", "-file");
+
 pub(crate) const ISOLATION: &[&str] = &["auto", "bubblewrap", "landlock", "none", "external"];
 
 pub(crate) const NETWORK_MODES: &[&str] = &["open", "model-only", "none"];
@@ -62,6 +65,11 @@ pub(crate) static CASE: Object = Object {
         ),
         Field::new("branch", TEXT, "Branch of the start tree [default: default branch of the remote]."),
         Field::new("commit", TEXT, "Commit of the start tree [default: head of the branch]."),
+        Field::new(
+            "environment",
+            Kind::Object(&ENVIRONMENT),
+            "Root directory of all processes in place of the host's: an image, a Dockerfile or a directory. Without `repo` and `directory`, its working directory is the start tree.",
+        ),
         OVERLAY_FILES,
         OVERLAY_REMOVE,
         Field::new("agent", Kind::Object(&AGENT), "Agent, prompt and options.").required(),
@@ -139,6 +147,35 @@ pub(crate) static CASE: Object = Object {
             "tape",
             Kind::Either(&[formatted(500, Format::RelativePath), Kind::Object(&TAPE)]),
             "Replaces the model API: a tape, a directory with a tape per trial, or a script.",
+        ),
+    ],
+};
+
+/// The root of a case: one of the first three keys.
+static ENVIRONMENT: Object = Object {
+    name: "environment",
+    fields: &[
+        Field::new(
+            "image",
+            TEXT,
+            "Image: `registry/name:tag`, `registry/name@sha256:…`, `oci:DIR` or `docker-archive:FILE`, the last two relative to this file.",
+        ),
+        Field::new(
+            "dockerfile",
+            TEXT,
+            "Directory with a Dockerfile and its build context, relative to this file.",
+        ),
+        Field::new("rootfs", TEXT, "Directory with the files of a root, relative to this file."),
+        Field::new("workdir", text(1, 500), "Working directory inside [default: that of the image]."),
+        Field::new(
+            "user",
+            text(1, 100),
+            "User inside: a name or an id [default: that of the image, or `root`].",
+        ),
+        Field::new(
+            "env",
+            super::shape::ENVIRONMENT,
+            "Environment variables of all processes, in addition to those of the image.",
         ),
     ],
 };
@@ -270,5 +307,9 @@ static TIMEOUTS: Object = Object {
 
 static CAPTURE: Object = Object {
     name: "capture",
-    fields: &[Field::new("include", GLOBS, "Globs of git-ignored files to include in the end tree.")],
+    fields: &[
+        Field::new("include", GLOBS, "Globs of git-ignored files to include in the end tree."),
+        Field::new("steps", Kind::Bool, "Record the workspace after each step of the agent, for `yb view`.")
+            .default("false"),
+    ],
 };

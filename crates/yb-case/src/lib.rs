@@ -36,6 +36,7 @@ pub mod files;
 pub mod format;
 pub mod gates;
 mod guard;
+mod harbor;
 mod hook;
 mod overlay;
 pub mod programs;
@@ -46,6 +47,7 @@ mod solution;
 mod start;
 pub mod suite;
 mod tape;
+mod task_environment;
 pub mod time;
 mod types;
 pub mod variables;
@@ -81,6 +83,7 @@ pub use schema::{eval_schema, schema};
 pub use solution::Solution;
 pub use start::{LocalSources, PrivateHosts};
 pub use tape::{Tape, TapeMode, TapeSource, TapeSpeed};
+pub use task_environment::{RootSource, TaskEnvironment};
 pub use types::{AddedDir, Agent, AgentConfig, Case, EnvVar, Isolation, Prompt, Start, Timeouts};
 pub use variables::{environment_names, with_environment};
 pub use yb_model::NetworkMode;
@@ -147,6 +150,7 @@ pub struct Loaded {
 /// Loads a case file. Only files are read; no process is started.
 #[must_use]
 pub fn load(path: &Path, options: &LoadOptions) -> Loaded {
+    let path = &harbor::file_of(path);
     match read(path) {
         Ok(bytes) => parse(path, &bytes, options),
         Err(diagnostics) => Loaded { case: None, diagnostics },
@@ -155,6 +159,9 @@ pub fn load(path: &Path, options: &LoadOptions) -> Loaded {
 
 /// Reads the bytes of a file.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Vec<Diagnostic>> {
+    if let Some(converted) = harbor::read(path) {
+        return converted;
+    }
     files::read(path, yb_yaml::MAX_BYTES).map_err(|error| {
         let mut found = Diagnostics::new(path, "");
         if let files::FileError::TooLarge = error {

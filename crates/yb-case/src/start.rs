@@ -105,17 +105,26 @@ pub(crate) fn read(
                 .hint("use only one of them");
             None
         }
+        (None, None) if root.get("environment").is_some() => {
+            for key in ["branch", "commit"] {
+                if let Some(entry) = root.entry(key) {
+                    let message = format!("`{key}` requires `repo`");
+                    checker.found.error(entry.key.span, key, message).hint("remove it, or add `repo`");
+                }
+            }
+            Some(Start::Image)
+        }
         (None, None) => {
             let at = root.entries().iter().map(|entry| entry.key.span).min().unwrap_or(Span::WHOLE);
             let error = checker.found.error(at, "repo", "missing key: `repo`");
-            error.expected("a URL or a path as `repo`, or a path as `directory`");
+            error.expected("a URL or a path as `repo`, a path as `directory`, or an `environment`");
             None
         }
     }
 }
 
 /// Reports a local directory that the case may not use.
-fn check_local(
+pub(crate) fn check_local(
     path: &Path,
     dir: &Path,
     node: &Node,

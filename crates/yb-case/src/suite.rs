@@ -116,6 +116,7 @@ impl Suite {
 /// Loads a suite file, or a plain case file as a suite with one case. Only files are read; no process is started.
 #[must_use]
 pub fn load(path: &Path, options: &LoadOptions) -> Loaded {
+    let path = &crate::harbor::file_of(path);
     let (mut loaded, recording) = files::recorded(|| match crate::read(path) {
         Ok(bytes) => parse(path, &bytes, options),
         Err(diagnostics) => Loaded { suite: None, diagnostics, files: Vec::new() },

@@ -16,6 +16,7 @@ use super::hook::{PostHook, Script};
 use super::overlay::Overlay;
 use super::solution::Solution;
 use super::tape::Tape;
+use super::task_environment::TaskEnvironment;
 use yb_repo::Source;
 
 /// A task: its start tree, the agent with its prompt, and the evaluators.
@@ -33,6 +34,8 @@ pub struct Case {
     pub description: String,
     /// The source of the start tree.
     pub start: Start,
+    /// The root directory of all processes, if it is not the host's.
+    pub environment: Option<TaskEnvironment>,
     /// The files to lay over the start tree.
     pub overlay: Overlay,
     /// The agent.
@@ -67,6 +70,8 @@ pub struct Case {
     pub env: Vec<EnvVar>,
     /// Patterns of git-ignored files to include in the result.
     pub capture_include: Vec<String>,
+    /// Records the workspace after each step of the agent.
+    pub capture_steps: bool,
     /// The sandbox of the agent.
     pub isolation: Isolation,
     /// The network access of the agent, if set.
@@ -91,6 +96,8 @@ pub enum Start {
     },
     /// An absolute directory.
     Directory(PathBuf),
+    /// The working directory of the environment.
+    Image,
 }
 
 /// Formats the source without credentials.
@@ -102,6 +109,7 @@ impl fmt::Display for Start {
                 _ => formatter.write_str(repo),
             },
             Self::Directory(path) => path.display().fmt(formatter),
+            Self::Image => formatter.write_str("image"),
         }
     }
 }

@@ -10,10 +10,12 @@ mod error;
 mod eval;
 mod grade;
 mod hooks;
+mod image_root;
 mod isolation;
 mod layers;
 mod model_endpoint;
 mod overlay;
+mod steps;
 mod webhook;
 
 use std::collections::BTreeMap;
@@ -29,7 +31,10 @@ pub use error::TrialError;
 pub use eval::DirectoryEvaluation;
 pub(crate) use grade::expected_tree;
 pub use hooks::HookResult;
+pub use steps::{RecordedStep, STEPS_FILE};
 pub use yb_agents::agent_host;
+
+use image_root::RootSpec;
 
 use crate::Extensions;
 use crate::run::RunDir;
@@ -68,6 +73,8 @@ pub struct Runner {
     pub isolation: Option<yb_case::Isolation>,
     /// Overrides the network access of the case.
     pub network: Option<yb_case::NetworkMode>,
+    /// Records the workspace after each step, also of cases that do not request it.
+    pub steps: bool,
     /// Tape options that override those of the case.
     pub tape: TapeOptions,
     /// Receives live data of the running agent.
@@ -136,6 +143,7 @@ impl Runner {
             pause: PauseSwitch::default(),
             isolation: None,
             network: None,
+            steps: false,
             tape: TapeOptions::default(),
             observer: None,
             start_recorder: None,
@@ -158,6 +166,15 @@ pub(super) struct SandboxSpec {
     pub(super) limits: yb_case::TrialLimits,
     /// The overlay to mount at the workspace, if it is one.
     pub(super) overlay: Option<yb_supervise::OverlayMount>,
+    /// The root in which they run, if it is not the host's.
+    pub(super) root: Option<yb_agents::OtherRoot>,
+}
+
+impl SandboxSpec {
+    /// Returns the workspace as processes see it.
+    pub(super) fn workspace<'a>(&'a self, outside: &'a Path) -> &'a Path {
+        self.root.as_ref().and_then(|root| root.workdir.as_deref()).unwrap_or(outside)
+    }
 }
 
 /// A step that a trial has reached.
@@ -196,6 +213,8 @@ pub struct StartPoint {
     /// Digest of the case file when the run started.
     config_hash: String,
     cut: PrunedRepo,
+    /// The root of its processes, if the case has one.
+    pub(crate) root: Option<RootSpec>,
     source: String,
     branch: String,
     pub(crate) expected: Option<ResolvedCommit>,
@@ -227,14 +246,14 @@ impl StartPoint {
 #[derive(Debug, Default)]
 pub struct SharedStartTree {
     recorded: OnceCell<RecordedStart>,
-    /// The checkout that workspaces are overlays of, if they are.
+    /// The checkout that workspaces are overlays or copies of, if they are.
     checkout: OnceCell<Option<SharedCheckout>>,
     /// The directory with the prepared files of the start, for cases that prepare the workspace of the agent.
     prepared: OnceCell<PathBuf>,
 }
 
 impl SharedStartTree {
-    /// Returns the checkout that workspaces are overlays of, if they are.
+    /// Returns the checkout that workspaces are overlays or copies of, if they are.
     pub(crate) fn checkout(&self) -> Option<&SharedCheckout> {
         self.checkout.get().and_then(Option::as_ref)
     }
@@ -368,7 +387,13 @@ impl Runner {
                 (Source::parse(repo, &case.dir).map_err(RepoError::from)?, revision, branch.clone())
             }
             Start::Directory(path) => (Source::Directory(path.clone()), Revision::Default, None),
+            Start::Image => {
+                let empty = cache.join("empty");
+                std::fs::create_dir_all(&empty).map_err(TrialError::io(&empty))?;
+                (Source::Directory(empty), Revision::Default, None)
+            }
         };
+        let root = self.root_spec(case, cache).await?;
         let cache = Cache::new(cache, &git)?.hosts(self.hosts);
         // Checking git's version takes as long as a small fetch, so both run concurrently. A version error takes precedence.
         let (version, resolved) =
@@ -386,7 +411,11 @@ impl Runner {
         let expected = grade::resolve_expected(case, &cache, &source).await?;
         let file = std::fs::read(&case.file).unwrap_or_default();
         let config_hash = blake3::hash(&file).to_hex().chars().take(16).collect();
-        Ok(StartPoint { git, config_hash, cut, source: source.to_string(), branch, expected, warnings })
+        let source = match &case.environment {
+            Some(environment) if case.start == Start::Image => environment.root.to_string(),
+            _ => source.to_string(),
+        };
+        Ok(StartPoint { git, config_hash, cut, root, source, branch, expected, warnings })
     }
 
     /// Opens the object store of a run. Capturing is not cancelled with the trial, so that the changes of a stopped agent

@@ -69,8 +69,28 @@ impl GraderEnv {
         if let Some(kind) = self.isolation.kind() {
             let env: Environment =
                 options.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
-            let places = Places { workspace: options.tree, private: options.private, hidden: &self.hidden };
-            let view = base_view(places, &env).map_err(GradeError::io(options.private))?;
+            let root = match &self.root {
+                Some(root) => Some(
+                    root.mount(&options.private.join("root-layer"), false)
+                        .map_err(GradeError::io(options.private))?,
+                ),
+                None => None,
+            };
+            let places = Places {
+                workspace: options.tree,
+                private: options.private,
+                hidden: &self.hidden,
+                root: root.as_ref(),
+            };
+            let mut view = base_view(places, &env).map_err(GradeError::io(options.private))?;
+            if let Some(root) = &self.root {
+                // The tree is where the agent saw it, and also where it is outside.
+                view = view.hidden(options.private.join("root-layer")).writable(options.tree);
+                if root.has_workspace && root.workdir.parent().is_some() {
+                    view = view.writable_as(options.tree, &root.workdir);
+                }
+                command = command.envs(&root.env).env("HOME", &home);
+            }
             let view =
                 if kind == SandboxKind::Bubblewrap { lock(view, options.tree, options.locked) } else { view };
             // Landlock of old kernels can't restrict the network. The other restrictions still apply.
@@ -94,7 +114,8 @@ impl GraderEnv {
 
     /// Returns the host's PATH without relative directories, which would be looked up in the tree.
     fn search_path(&self) -> std::ffi::OsString {
-        let path = self.env.get("PATH").cloned().unwrap_or_default();
+        let own = self.root.as_ref().and_then(|root| root.env.get("PATH"));
+        let path = own.or(self.env.get("PATH")).cloned().unwrap_or_default();
         let absolute = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
         std::env::join_paths(absolute).unwrap_or_default()
     }
@@ -102,7 +123,9 @@ impl GraderEnv {
     /// Checks that a program of the host exists. One in the tree is the agent's to make, and a case may set another PATH.
     pub(crate) fn check_program(&self, program: &str, env: &[EnvVar]) -> Result<(), PreflightError> {
         let path = Path::new(program);
-        let exists = if path.is_absolute() {
+        let exists = if self.other_root {
+            true
+        } else if path.is_absolute() {
             path.is_file()
         } else {
             path.components().count() > 1

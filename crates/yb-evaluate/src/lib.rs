@@ -3,7 +3,7 @@
 //! An evaluator is one file (its [`EvaluatorSpec`](yb_case::EvaluatorSpec), the parsed configuration, and the
 //! [`Evaluator`] implementation) and one line in the registry.
 //!
-//! Grading does not need the workspace of the trial: a [`Subject`] is made from the run's `objects.git` and the agent's
+//! Grading does not need the workspace of the trial: a [`GraderRoot, Subject`] is made from the run's `objects.git` and the agent's
 //! log, and the same subject gives byte-identical [`Verdict`]s. Durations are kept apart, in [`EvaluatorResult`].
 
 mod activation;
@@ -27,6 +27,7 @@ mod program;
 mod protect;
 mod recorded_calls;
 mod registry;
+mod reward_file;
 mod runner_rules;
 mod shadow;
 mod similarity;
@@ -44,7 +45,7 @@ pub use git_diff::PATCH_FILE;
 pub use grade::{GradeOptions, grade, outcome};
 pub use prepare::{Preparation, prepare};
 pub use registry::builtin_evaluators;
-pub use subject::{EvaluatorContext, FOLDER, GraderEnv, Subject, VERDICT_FILE};
+pub use subject::{EvaluatorContext, FOLDER, GraderEnv, GraderRoot, Subject, VERDICT_FILE};
 pub use yb_model::verdict::{
     Artifact, Assertion, EvaluatorError, EvaluatorResult, EvaluatorStatus, Failure, GradedCode, Trust,
     Verdict,

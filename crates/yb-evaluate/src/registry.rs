@@ -3,8 +3,8 @@
 use yb_case::EvaluatorSpecs;
 
 use super::{
-    activation, agentic_judge, answer, budget, command, expected_diff, files, git_diff, probe, trajectory,
-    weighted_score,
+    activation, agentic_judge, answer, budget, command, expected_diff, files, git_diff, probe, reward_file,
+    trajectory, weighted_score,
 };
 
 /// Returns the evaluators that are built in, in the order in which `yb list evaluators` shows them.
@@ -15,6 +15,7 @@ pub fn builtin_evaluators() -> EvaluatorSpecs {
         .with(&expected_diff::SPEC)
         .with(&command::SPEC)
         .with(&probe::SPEC)
+        .with(&reward_file::SPEC)
         .with(&files::SPEC)
         .with(&trajectory::SPEC)
         .with(&activation::SPEC)
@@ -31,7 +32,7 @@ mod tests {
     #[test]
     fn specs_have_a_summary_and_distinct_names() {
         let specs = builtin_evaluators();
-        assert_eq!(specs.iter().count(), 11);
+        assert_eq!(specs.iter().count(), 12);
         for spec in specs.iter() {
             assert!(!spec.summary.is_empty(), "{}", spec.name);
             assert_eq!(specs.get(spec.name).map(|found| found.name), Some(spec.name));

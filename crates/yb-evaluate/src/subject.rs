@@ -1,13 +1,13 @@
 //! The inputs of grading: the trial, the environment for code that the agent may have written, and the context of one
 //! evaluator. None of them needs the agent, its workspace, or a running run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use tokio::sync::OnceCell;
-use yb_supervise::{CancellationToken, PauseSwitch};
+use yb_supervise::{CancellationToken, OverlayMount, PauseSwitch, RootMount};
 
 use super::{Artifact, GradeError};
 use yb_agents::trace::Trace;
@@ -82,6 +82,10 @@ impl Subject {
 pub struct GraderEnv {
     /// The sandbox.
     pub isolation: Isolation,
+    /// The root in which the code runs, if it is not the host's.
+    pub root: Option<GraderRoot>,
+    /// Whether programs are those of another root, which may not be known yet.
+    pub other_root: bool,
     /// The resource limits.
     pub limits: TrialLimits,
     /// Paths that are hidden from the code.
@@ -100,6 +104,42 @@ pub struct GraderEnv {
     pub pause: PauseSwitch,
     /// Persists the record of each process before its program runs.
     pub start_recorder: Option<StartRecorder>,
+}
+
+/// The root of a case, for grading.
+#[derive(Debug, Clone)]
+pub struct GraderRoot {
+    /// The directory, which nothing changes.
+    pub rootfs: PathBuf,
+    /// The layer with what the agent changed, if it is there.
+    pub upper: Option<PathBuf>,
+    /// The variables, among them PATH.
+    pub env: std::collections::BTreeMap<String, String>,
+    /// The working directory.
+    pub workdir: PathBuf,
+    /// Whether the graded tree is the working directory of the root.
+    pub has_workspace: bool,
+    /// The user.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+}
+
+impl GraderRoot {
+    /// Creates a root of its own in a directory, above what the agent changed or above the unchanged root.
+    pub(crate) fn mount(&self, directory: &Path, with_changes: bool) -> std::io::Result<RootMount> {
+        let [upper, work, target] = ["upper", "work", "root"].map(|name| directory.join(name));
+        for directory in [&upper, &work, &target] {
+            std::fs::create_dir_all(directory)?;
+        }
+        std::fs::set_permissions(&upper, std::fs::metadata(&self.rootfs)?.permissions())?;
+        let changes = self.upper.as_ref().filter(|_| with_changes);
+        let overlay = match changes {
+            Some(changes) => OverlayMount::new(changes, upper, work, target).above(vec![self.rootfs.clone()]),
+            None => OverlayMount::new(&self.rootfs, upper, work, target),
+        };
+        Ok(RootMount::new(overlay).user(self.uid, self.gid))
+    }
 }
 
 /// The context of one evaluator: its artifacts, its scratch directory and its timeout.

@@ -184,6 +184,13 @@ impl PrunedRepo {
         Ok(self.opened(path, unsupported, clock, None))
     }
 
+    /// Returns the workspace in another root: a directory of it, whose changes are in an upper layer. It has no repository of its
+    /// own.
+    #[must_use]
+    pub fn workspace_in_root(&self, overlay: OverlayMount) -> Workspace {
+        self.opened(overlay.target.clone(), Vec::new(), SteadyClock::start(), Some(overlay))
+    }
+
     /// Creates a repository in a directory that is empty or does not exist, checks out the commit, and returns the absolute path.
     pub(crate) async fn check_out(
         &self,

@@ -99,8 +99,8 @@ pub use report::{
     Warning,
 };
 pub use sandbox::{
-    EgressRules, HostRule, InvalidHost, Network, OverlayMount, RefusedConnection, Sandbox, SandboxKind,
-    SandboxUnavailable, is_opaque_dir, is_whiteout,
+    EgressRules, HostRule, InvalidHost, Network, OverlayMount, RefusedConnection, RootMount, Sandbox,
+    SandboxKind, SandboxUnavailable, is_opaque_dir, is_whiteout,
 };
 #[cfg(unix)]
 pub use shim::shim_main;

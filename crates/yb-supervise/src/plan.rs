@@ -32,9 +32,9 @@ pub(crate) struct SpawnPlan {
     /// The contents of files that exist only in the sandbox.
     #[cfg(unix)]
     pub(crate) files: Vec<crate::wire::FileContent>,
-    /// The overlay that the child mounts.
+    /// The overlays that the child mounts.
     #[cfg(unix)]
-    pub(crate) overlay: Option<crate::sandbox::OverlayMount>,
+    pub(crate) overlays: Vec<crate::sandbox::OverlayMount>,
     #[cfg(unix)]
     pub(crate) limits: crate::limits::ResourceLimits,
     /// The socket over which the sandbox init sends its listeners.

@@ -10,6 +10,7 @@ mod landlock;
 mod overlay;
 mod plan;
 mod probe;
+mod root;
 #[cfg(unix)]
 mod seatbelt;
 #[cfg(target_os = "linux")]
@@ -28,6 +29,8 @@ pub use egress::{EgressRules, HostRule, InvalidHost, RefusedConnection};
 pub(crate) use filter::{SyscallFilter, decode as decode_program};
 #[cfg(target_os = "linux")]
 use landlock::rules;
+#[cfg(target_os = "linux")]
+pub(crate) use overlay::mount_overlays;
 pub use overlay::{OverlayMount, is_opaque_dir, is_whiteout};
 pub(crate) use plan::{SandboxPlan, plan_sandbox};
 pub use probe::SandboxUnavailable;
@@ -35,6 +38,7 @@ pub use probe::SandboxUnavailable;
 use probe::bubblewrap;
 #[cfg(target_os = "linux")]
 pub(crate) use probe::forget as forget_probes;
+pub use root::RootMount;
 #[cfg(target_os = "macos")]
 use seatbelt::{PROGRAM as SANDBOX_EXEC, profile};
 
@@ -62,6 +66,8 @@ pub struct Sandbox {
     pub(crate) files: Vec<(PathBuf, Vec<u8>)>,
     pub(crate) hidden: Vec<PathBuf>,
     pub(crate) overlay: Option<OverlayMount>,
+    pub(crate) root: Option<RootMount>,
+    pub(crate) host_program: bool,
     pub(crate) network: Network,
     pub(crate) egress: EgressRules,
     /// The rule about system calls that does not apply.
@@ -175,6 +181,20 @@ impl Sandbox {
         let target = overlay.target.clone();
         self.overlay = Some(overlay);
         self.writable(target)
+    }
+
+    /// Replaces the system by another root directory, which is writable; changes go to its upper layer. Bubblewrap only.
+    ///
+    /// The program is then one of that root, and so are the directories of its PATH.
+    pub fn root(mut self, root: RootMount) -> Self {
+        self.root = Some(root);
+        self
+    }
+
+    /// Runs a program of the host in another root. It is visible there under its own path, read-only.
+    pub fn host_program(mut self) -> Self {
+        self.host_program = true;
+        self
     }
 
     /// Makes a file or directory visible, read-only.

@@ -47,8 +47,8 @@ pub(crate) struct SpawnRequest {
     pub(crate) rules: Option<LandlockRules>,
     /// The contents of the sandbox's own files, in the order of their descriptors.
     pub(crate) files: Vec<FileContent>,
-    /// The overlay to mount.
-    pub(crate) overlay: Option<OverlayMount>,
+    /// The overlays to mount.
+    pub(crate) overlays: Vec<OverlayMount>,
     /// Resource limits of the tree.
     pub(crate) limits: ResourceLimits,
     /// The soft limit of open files, if it differs from that of the shim.
@@ -152,7 +152,7 @@ impl ShimRequest {
                 out.u64(u64::from(request.sandboxed));
                 out.rules(request.rules.as_ref());
                 out.files(&request.files);
-                out.overlay(request.overlay.as_ref());
+                out.overlays(&request.overlays);
                 out.limits(&request.limits);
                 out.option(request.open_files);
                 out.bytes(request.id.as_bytes());
@@ -181,7 +181,7 @@ impl ShimRequest {
                 sandboxed: body.u64()? == 1,
                 rules: body.rules()?,
                 files: body.files()?,
-                overlay: body.overlay()?,
+                overlays: body.overlays()?,
                 limits: body.limits()?,
                 open_files: body.option()?,
                 id: String::from_utf8(body.bytes()?).map_err(|_| malformed())?,

@@ -25,6 +25,8 @@ mod process;
 mod real_agents;
 mod real_claude;
 mod recorded_run;
+#[cfg(target_os = "linux")]
+mod root;
 
 pub use bins::{BIN_DIR_VARIABLE, bin};
 #[cfg(unix)]
@@ -41,3 +43,5 @@ pub use process::{Process, ProcessInfo, alive, descendants, processes_in, proces
 pub use real_agents::{DUMMY_KEY, REAL_AGENTS, RealAgent};
 pub use real_claude::RealClaude;
 pub use recorded_run::RecordedRun;
+#[cfg(target_os = "linux")]
+pub use root::tiny_root;

@@ -163,7 +163,15 @@ impl CaseReader<'_, '_> {
         let shown = self.dir.join(relative);
         let shown = shown.strip_prefix("./").map(Path::to_owned).unwrap_or(shown);
         let text = relative.to_string_lossy();
-        let bytes = match files::read(file, yb_yaml::MAX_BYTES) {
+        let converted = crate::harbor::read(file).transpose();
+        let converted = match converted {
+            Ok(converted) => converted,
+            Err(mut diagnostics) => {
+                self.sources.diagnostics.append(&mut diagnostics);
+                return false;
+            }
+        };
+        let bytes = match converted.map_or_else(|| files::read(file, yb_yaml::MAX_BYTES), Ok) {
             Ok(bytes) => bytes,
             Err(error) => {
                 self.unreadable(&error, &text, at, key);

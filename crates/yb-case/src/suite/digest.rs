@@ -25,6 +25,7 @@ impl Combination {
                 _ => ("local".to_owned(), branch.as_deref()),
             },
             Start::Directory(_) => ("directory".to_owned(), None),
+            Start::Image => ("image".to_owned(), None),
         };
         let prompt = match &case.agent.prompt {
             Prompt::Text(text) | Prompt::File { text, .. } => json!({ "text": text.trim() }),
@@ -60,6 +61,9 @@ impl Combination {
         if case.limits != crate::TrialLimits::default() {
             task["limits"] = json!(case.limits);
         }
+        if let Some(environment) = &case.environment {
+            task["environment"] = json!(environment.key());
+        }
         if !case.overlay.is_empty() {
             task["files"] = case.overlay.key();
         }
@@ -93,6 +97,9 @@ impl Case {
             "limits": self.limits,
             "solution": self.reference().map(|solution| solution.key()),
         });
+        if let Some(environment) = &self.environment {
+            check["environment"] = json!(environment.key());
+        }
         // Without an agent only hooks see the variables.
         let has_hooks = !self.pre_execution.is_empty() || !self.prepare_for_agent.is_empty();
         if has_hooks && !self.env.is_empty() {

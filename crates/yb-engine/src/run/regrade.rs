@@ -392,6 +392,9 @@ impl RegradeJob {
             .runner
             .grader_env(case, cache, hidden.map(Path::to_owned).collect(), CancellationToken::new())
             .map_err(|error| GradeError::other(error.to_string()))?;
+        if case.environment.is_some() {
+            return Err(GradeError::other("trials of a case with `environment` can't be graded again yet"));
+        }
         let own = place.join(TRIALS).join(&self.trial.folder);
         let subject = Arc::new(Subject {
             store: self.store.clone(),

@@ -198,6 +198,7 @@ impl WatchedFiles {
     fn add_start(&mut self, case: &Case, excluded: &Path) {
         match &case.start {
             Start::Directory(directory) => self.walk(directory, excluded),
+            Start::Image => {}
             // A case that names a commit has no other start.
             Start::Repo { commit: Some(_), .. } => {}
             Start::Repo { repo, .. } => match Source::parse(repo, &case.dir) {

@@ -17,6 +17,8 @@ pub(crate) const PRIVATE: [&str; 4] = ["private", "private-hooks", "grading", "a
 
 /// The directory with the changes of an agent whose workspace was an overlay.
 pub const WORKSPACE_LAYER: &str = "workspace-layer";
+/// The directory with what a trial changed in the root of its case.
+const ROOT_LAYER: &str = "root-layer";
 
 /// The directories of one attempt.
 #[derive(Debug)]
@@ -25,6 +27,8 @@ pub(crate) struct AttemptDirs {
     pub(super) workspace: PathBuf,
     /// What the agent changed, if the workspace is an overlay.
     pub(super) layer: PathBuf,
+    /// What was changed in the root of the case, if it has one.
+    pub(super) root_layer: PathBuf,
     pub(super) artifacts: PathBuf,
     /// The agent's HOME, TMPDIR and other private files. No other process runs in it before the agent.
     pub(super) private: PathBuf,
@@ -44,6 +48,7 @@ impl AttemptDirs {
         let dirs = Self {
             workspace: folder.join("src-modified"),
             layer: folder.join(WORKSPACE_LAYER),
+            root_layer: folder.join(ROOT_LAYER),
             artifacts: run.artifacts(trial, attempt),
             private,
             hooks,
@@ -64,6 +69,7 @@ impl AttemptDirs {
         let dirs = Self {
             workspace: folder.join("src-modified"),
             layer: folder.join(WORKSPACE_LAYER),
+            root_layer: folder.join(ROOT_LAYER),
             artifacts: folder.join("artifacts"),
             private,
             hooks,
@@ -91,8 +97,9 @@ impl AttemptDirs {
             // The mount point is empty outside the namespace of the overlay.
             all.extend([self.workspace.clone(), self.layer.join(yb_repo::WORK_DIR)]);
         }
+        all.push(self.root_layer.join(yb_repo::WORK_DIR));
         if !keep_workspace {
-            all.extend([self.workspace.clone(), self.layer.clone()]);
+            all.extend([self.workspace.clone(), self.layer.clone(), self.root_layer.clone()]);
         }
         all.iter().filter_map(|directory| remove_or_set_aside(directory).warning()).collect()
     }

@@ -47,6 +47,14 @@ pub enum TrialError {
         /// Whether the agent of the case is not installed or not authenticated; none for the agent of a judge.
         code: Option<ErrorCode>,
     },
+    /// The root of the case can't be used.
+    #[error("environment: {reason}")]
+    Root {
+        /// The reason.
+        reason: String,
+        /// How to fix it.
+        hint: String,
+    },
     /// The requested isolation is not available on this machine.
     #[error("`isolation: {level}` is not available: {reason}")]
     Isolation {
@@ -149,6 +157,17 @@ impl From<PreflightError> for TrialError {
 }
 
 impl TrialError {
+    /// The error of a root that can't be used.
+    pub(super) fn root(error: yb_image::ImageError) -> Self {
+        let hint = error.hint();
+        Self::Root { reason: error.to_string(), hint }
+    }
+
+    /// The error of a root that can't be used, with the way out.
+    pub(super) fn root_with_hint(reason: String, hint: &str) -> Self {
+        Self::Root { reason, hint: hint.to_owned() }
+    }
+
     pub(crate) fn tape(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Tape { message: message.into(), hint: hint.into() }
     }
@@ -207,6 +226,7 @@ impl TrialError {
             | Self::Agent(_) => true,
             Self::Repo(error) => error.kind() == RepoErrorKind::Configuration,
             Self::Unavailable { .. }
+            | Self::Root { .. }
             | Self::Isolation { .. }
             | Self::Network { .. }
             | Self::Hook { .. }
@@ -251,6 +271,7 @@ impl TrialError {
             Self::Isolation { fix, .. } => {
                 vec![fix.clone(), "use `isolation: external` if the machine itself is a sandbox".to_owned()]
             }
+            Self::Root { hint, .. } => vec![hint.clone()],
             Self::Network { fix, .. } => vec![fix.clone()],
             Self::Tape { hint, .. } if hint.is_empty() => Vec::new(),
             Self::Tape { hint, .. } => vec![hint.clone()],

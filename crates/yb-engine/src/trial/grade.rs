@@ -47,7 +47,10 @@ impl Runner {
             may_change: case.may_change.clone().map(Into::into),
             artifacts: dirs.artifacts.clone(),
             scratch: dirs.scratch.clone(),
-            grader_env: self.grader_env(case, cache, self.hidden(case, attempt), cancel)?,
+            grader_env: GraderEnv {
+                root: attempt.start.root.as_ref().map(|root| root.for_grading(Some(dirs))),
+                ..self.grader_env(case, cache, self.hidden(case, attempt), cancel)?
+            },
             files: OnceCell::new(),
             trace: self.trace.clone(),
         });
@@ -84,6 +87,10 @@ impl Runner {
             PostHook::Script(script) => Some(("post_evaluation", script)),
             _ => None,
         });
+        // Programs of another root are looked for when they are started.
+        if case.environment.is_some() {
+            return Ok(());
+        }
         let path = self.env.get("PATH").map_or("", String::as_str);
         for (user, script) in before.chain(prepare).chain(after) {
             if let Some(program) = yb_case::required_program(&script.command)
@@ -120,8 +127,9 @@ impl Runner {
         attempt: &AttemptContext<'_>,
         start: &str,
     ) -> Result<PathBuf, TrialError> {
-        let grader_env =
+        let mut grader_env =
             self.grader_env(case, cache, self.hidden(case, attempt), self.stop.token().clone())?;
+        grader_env.root = attempt.start.root.as_ref().map(|root| root.for_grading(None));
         let preparation = yb_evaluate::Preparation {
             store: attempt.store,
             start,
@@ -143,6 +151,8 @@ impl Runner {
         let level = self.level(case)?;
         Ok(GraderEnv {
             isolation: level.used,
+            root: None,
+            other_root: case.environment.is_some(),
             limits: level.limits,
             hidden,
             env: Arc::new(self.env.clone()),

@@ -69,7 +69,7 @@ pub(super) async fn run_before(
 ) -> Result<HookResult, TrialError> {
     let sandboxed = view.isolation.kind().is_some();
     let artifacts = if sandboxed { dirs.artifacts.join(HOOK_ARTIFACTS) } else { dirs.artifacts.clone() };
-    let workspace = dirs.workspace.to_string_lossy().into_owned();
+    let workspace = view.workspace(&dirs.workspace).to_string_lossy().into_owned();
     let case_dir = case_dir(case);
     let variables = [
         (CASE_DIR, case_dir.to_string_lossy().into_owned()),
@@ -84,8 +84,14 @@ pub(super) async fn run_before(
         if sandboxed { Some(sandbox(hook, &artifacts, &case_dir, dirs, runner, view)?) } else { None };
     let changes = view.overlay.as_ref().map_or(&dirs.workspace, |overlay| &overlay.upper);
     let limits = Some((view.limits, [changes.clone(), dirs.hooks.clone()]));
-    let restrictions = HookRestrictions { sandbox, limits, env: literal_env(case) };
-    let at = (dirs.workspace.as_path(), restrictions);
+    let mut env = literal_env(case);
+    if let Some(root) = &view.root {
+        let is_set = |name: &String| env.iter().any(|(set, _)| set == name);
+        let of_root: Vec<_> = root.env.clone().into_iter().filter(|(name, _)| !is_set(name)).collect();
+        env.extend(of_root);
+    }
+    let restrictions = HookRestrictions { sandbox, limits, env };
+    let at = (view.workspace(&dirs.workspace), restrictions);
     run_script(hook, "pre_execution", &variables, at, runner, &runner.secrets(case)?).await
 }
 
@@ -126,10 +132,15 @@ fn sandbox(
             path != case_dir && (dirs.workspace.starts_with(&path) || !path.starts_with(case_dir))
         })
     });
-    let places = Places { workspace: &dirs.workspace, private: &dirs.hooks, hidden: &hidden };
+    let root = view.root.as_ref().map(|root| &root.mount);
+    let places = Places { workspace: &dirs.workspace, private: &dirs.hooks, hidden: &hidden, root };
     let sandbox = base_view(places, &env).map_err(TrialError::io(&dirs.hooks))?;
     let mut sandbox = sandbox.read_only(case_dir).writable(artifacts);
-    if let Some(overlay) = &view.overlay {
+    let is_in_root = view.root.as_ref().is_some_and(|root| root.workdir.is_some());
+    if root.is_some() && !is_in_root {
+        sandbox = sandbox.writable(&dirs.workspace);
+    }
+    if let Some(overlay) = view.overlay.as_ref().filter(|_| !is_in_root) {
         sandbox = sandbox.overlay(overlay.clone());
     }
     let sandbox = sandbox.kind(view.isolation.kind().unwrap_or_default());

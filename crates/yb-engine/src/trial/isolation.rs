@@ -26,6 +26,11 @@ impl Runner {
         let settings = self.settings.clone().with_case(case);
         let demanded = self.isolation.unwrap_or(settings.isolation());
         let (used, warning) = level(demanded, SandboxKind::probe)?;
+        if case.environment.is_some() && used != Isolation::Bubblewrap {
+            let reason = "a case with `environment` runs under bubblewrap only".to_owned();
+            let fix = "install bubblewrap; `yb doctor` checks whether it works".to_owned();
+            return Err(TrialError::Isolation { level: demanded.as_str(), reason, fix });
+        }
         let mut warnings: Vec<String> = warning.into_iter().collect();
         if used.strength() < minimum_level(case.isolation).strength() {
             let asked = case.isolation.as_str();
@@ -73,6 +78,7 @@ impl Runner {
         let mut hidden = vec![root.to_owned(), run.to_owned(), case.dir.clone()];
         match &case.start {
             Start::Directory(path) => hidden.push(path.clone()),
+            Start::Image => {}
             Start::Repo { repo, .. } => {
                 if let Ok(Source::Directory(path)) = Source::parse(repo, &case.dir) {
                     hidden.push(path);

@@ -125,7 +125,7 @@ impl ContainedTree {
             sandboxed: start.sandboxed,
             rules: start.rules,
             files: start.files,
-            overlay: start.overlay,
+            overlays: start.overlays,
             limits: start.limits,
             open_files: open_files::limit_of_children(),
             id: start.id,

@@ -4,6 +4,7 @@
 #[cfg(unix)]
 use super::Launch;
 use std::path::Path;
+use std::pin::Pin;
 
 use super::{Command, OutputMode};
 use crate::backend::{Backend, BackendKind};
@@ -29,8 +30,18 @@ impl Command {
     /// # Errors
     /// Returns why the child could not be started; [`SpawnError::hint`] suggests a fix.
     pub async fn spawn(self) -> Result<Child, SpawnError> {
+        self.boxed_spawn().await
+    }
+
+    /// Boxed, so that the body is compiled here and not again in each caller, as bodies of async functions are: they were 0.9 MB.
+    fn boxed_spawn(self) -> Pin<Box<dyn Future<Output = Result<Child, SpawnError>> + Send>> {
+        Box::pin(self.spawn_now())
+    }
+
+    async fn spawn_now(self) -> Result<Child, SpawnError> {
         let system = |what| move |source| SpawnError::System { what, source };
-        let pause_state = PauseState::wait_to_start(self.pause.clone(), &self.cancel).await;
+        let pause_state =
+            PauseState::wait_to_start(self.pause.clone(), self.own_pause.clone(), &self.cancel).await;
         let mut env = self.env.resolve(std::env::vars_os());
         let egress = self.sandbox.as_ref().filter(|sandbox| sandbox.network == Network::Filtered);
         let proxy_setup = match egress {
@@ -48,24 +59,31 @@ impl Command {
             None => std::env::current_dir(),
         };
         let cwd = cwd.map_err(system("resolve the working directory"))?;
-        let overlay = self.sandbox.as_ref().and_then(|sandbox| sandbox.overlay.clone());
-        let in_layer = overlay.as_ref().and_then(|overlay| overlay.resolve(&cwd));
-        if !in_layer.as_ref().unwrap_or(&cwd).is_dir() {
+        let overlays: Vec<_> =
+            self.sandbox.as_ref().map(|sandbox| sandbox.overlays().cloned().collect()).unwrap_or_default();
+        let locate = |path: &Path| self.sandbox.as_ref().and_then(|sandbox| sandbox.locate(path));
+        let other_root = self.sandbox.as_ref().filter(|sandbox| sandbox.root.is_some());
+        let cwd_on_host = locate(&cwd).or_else(|| other_root.is_none().then(|| cwd.clone()));
+        if !cwd_on_host.is_some_and(|cwd| cwd.is_dir()) {
             return Err(SpawnError::CwdMissing { path: cwd });
         }
-        let in_layer = overlay.as_ref().and_then(|overlay| overlay.resolve(Path::new(&self.program)));
-        let program = match in_layer {
-            Some(in_layer) => {
-                program::resolve(in_layer.as_os_str(), &env)?;
-                self.program.clone().into()
-            }
-            None => program::resolve(&self.program, &env)?,
+        let program = match other_root {
+            Some(sandbox) if !sandbox.host_program => sandbox.find_program(&self.program, &cwd, &env)?,
+            Some(_) => program::resolve(&self.program, &env)?,
+            None => match locate(Path::new(&self.program)) {
+                Some(in_layer) => {
+                    program::resolve(in_layer.as_os_str(), &env)?;
+                    self.program.clone().into()
+                }
+                None => program::resolve(&self.program, &env)?,
+            },
         };
         let backend_kind = self.backend_kind()?;
         #[cfg(unix)]
         if matches!(backend_kind, BackendKind::Direct) && !self.resources.is_empty() {
             return Err(SpawnError::NoShim);
         }
+        let is_other_root = other_root.is_some();
         let plan = match &self.sandbox {
             Some(sandbox) => {
                 plan_sandbox(sandbox, &backend_kind, &program, &self.args, &cwd, &env, proxy_setup.as_ref())?
@@ -139,7 +157,8 @@ impl Command {
             #[cfg(unix)]
             arg0,
             args,
-            cwd,
+            // The directory may exist in the other root only.
+            cwd: if is_other_root { "/".into() } else { cwd },
             env,
             #[cfg(unix)]
             sandboxed,
@@ -148,7 +167,7 @@ impl Command {
             #[cfg(unix)]
             files: plan.files,
             #[cfg(unix)]
-            overlay,
+            overlays,
             #[cfg(unix)]
             limits: self.resources,
             #[cfg(unix)]

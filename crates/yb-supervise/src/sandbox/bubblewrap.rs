@@ -15,6 +15,20 @@ use crate::wire::FileContent;
 /// Size limit of `/dev/shm`.
 const SHARED_MEMORY_BYTES: &str = "67108864";
 
+/// What the root user of another root may do, in its own namespace and to files that it owns: what programs that install or
+/// configure something expect.
+const ROOT_CAPABILITIES: [&str; 9] = [
+    "CAP_CHOWN",
+    "CAP_DAC_OVERRIDE",
+    "CAP_FOWNER",
+    "CAP_FSETID",
+    "CAP_KILL",
+    "CAP_NET_BIND_SERVICE",
+    "CAP_SETGID",
+    "CAP_SETUID",
+    "CAP_SYS_CHROOT",
+];
+
 /// The process that starts `bwrap`.
 #[derive(Debug)]
 pub(crate) enum BwrapParent<'a> {
@@ -33,13 +47,13 @@ pub(crate) fn bwrap_args(
     search: Option<&OsStr>,
     by: BwrapParent<'_>,
 ) -> Result<Vec<OsString>, SpawnError> {
-    let in_layer = sandbox.overlay.as_ref().and_then(|overlay| overlay.resolve(program));
+    let in_layer = if sandbox.host_program { None } else { sandbox.locate(program) };
     check_format(in_layer.as_deref().unwrap_or(program))?;
     let view = FilesystemView::build(sandbox, program, search)?;
-    if !view.is_visible(cwd) {
+    if !view.is_visible(cwd) && (sandbox.root.is_none() || sandbox.locate(cwd).is_none()) {
         return Err(SpawnError::CwdNotVisible { path: cwd.to_owned() });
     }
-    let mut argv: Vec<OsString> = flags(sandbox).into_iter().map(OsString::from).collect();
+    let mut argv = flags(sandbox);
     let mut files = None;
     if let BwrapParent::Shim { files: list } = by {
         argv.extend(["--json-status-fd".into(), STATUS_FD.to_string().into()]);
@@ -83,8 +97,8 @@ fn add_filter(
 }
 
 /// Returns all flags except the mounts.
-fn flags(sandbox: &Sandbox) -> Vec<&'static str> {
-    let mut flags = vec![
+fn flags(sandbox: &Sandbox) -> Vec<OsString> {
+    let mut flags: Vec<OsString> = [
         "--unshare-user",
         "--unshare-pid",
         "--unshare-ipc",
@@ -96,12 +110,20 @@ fn flags(sandbox: &Sandbox) -> Vec<&'static str> {
         "--die-with-parent",
         "--cap-drop",
         "ALL",
-    ];
+    ]
+    .map(OsString::from)
+    .into();
     if sandbox.network != Network::Shared {
-        flags.push("--unshare-net");
+        flags.push("--unshare-net".into());
     }
-    if rustix::process::geteuid().is_root() {
-        flags.extend(["--uid", SANDBOX_UID, "--gid", SANDBOX_UID]);
+    if let Some(root) = &sandbox.root {
+        let (uid, gid) = (root.uid.to_string(), root.gid.to_string());
+        flags.extend(["--uid".into(), uid.into(), "--gid".into(), gid.into()]);
+        if root.uid == 0 {
+            flags.extend(ROOT_CAPABILITIES.iter().flat_map(|name| ["--cap-add".into(), (*name).into()]));
+        }
+    } else if rustix::process::geteuid().is_root() {
+        flags.extend(["--uid", SANDBOX_UID, "--gid", SANDBOX_UID].map(OsString::from));
     }
     flags
 }
@@ -112,7 +134,10 @@ pub(super) fn mounts(
     argv: &mut Vec<OsString>,
     mut files: Option<&mut Vec<FileContent>>,
 ) {
-    let mut closed = vec![OsString::from("/")];
+    let mut closed = Vec::new();
+    if !view.has_root() {
+        closed.push(OsString::from("/"));
+    }
     for (path, mount) in view.iter() {
         let at = path.clone().into_os_string();
         match mount {
@@ -124,6 +149,7 @@ pub(super) fn mounts(
                 };
                 argv.extend([flag.into(), source.clone().into_os_string(), at]);
             }
+            Mount::Root(target) => argv.extend(["--bind".into(), target.into(), at]),
             Mount::File(content) => {
                 if let Some(files) = &mut files {
                     let number = FILES_FD + files.len() as i32;

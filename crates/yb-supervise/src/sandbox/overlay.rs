@@ -20,6 +20,8 @@ const PROBE_SCRIPT: &str = "rm file && rm -r dir && mkdir dir && echo new > dir/
 pub struct OverlayMount {
     /// The directory that is never changed. Several overlays can share it.
     pub lower: PathBuf,
+    /// Further directories below it that are never changed, from the top.
+    pub below: Vec<PathBuf>,
     /// The directory that gets all changes. It must not be visible in the sandbox.
     pub upper: PathBuf,
     /// A directory on the same file system as `upper`, for files that the kernel needs while mounted. Each mount creates a
@@ -37,7 +39,20 @@ impl OverlayMount {
         work: impl Into<PathBuf>,
         target: impl Into<PathBuf>,
     ) -> Self {
-        Self { lower: lower.into(), upper: upper.into(), work: work.into(), target: target.into() }
+        Self {
+            lower: lower.into(),
+            below: Vec::new(),
+            upper: upper.into(),
+            work: work.into(),
+            target: target.into(),
+        }
+    }
+
+    /// Puts the overlay above further directories, from the top.
+    #[must_use]
+    pub fn above(mut self, below: Vec<PathBuf>) -> Self {
+        self.below = below;
+        self
     }
 
     /// Returns the file of a layer that is visible at a path of the overlay. Links are not followed. Returns `None` if there
@@ -48,45 +63,60 @@ impl OverlayMount {
         if relative.components().any(|part| !matches!(part, Component::Normal(_))) {
             return None;
         }
-        let directory = |path: &PathBuf| path.symlink_metadata().is_ok_and(|found| found.is_dir());
-        let (mut upper, mut lower) = (Some(self.upper.clone()), Some(self.lower.clone()));
+        // The directories of the layers that are merged at the current component, from the top.
+        let mut layers: Vec<PathBuf> =
+            [&self.upper, &self.lower].into_iter().chain(&self.below).cloned().collect();
         for component in relative.components() {
-            upper = upper.filter(directory).map(|upper| upper.join(component));
-            lower = lower.filter(directory).map(|lower| lower.join(component));
-            if let Some(path) = &upper {
+            let mut found = Vec::new();
+            for path in layers.iter().map(|layer| layer.join(component)) {
                 match path.symlink_metadata() {
-                    Ok(found) if is_whiteout(&found) => return None,
-                    Ok(found) if found.is_dir() && !is_opaque_dir(path) => {}
-                    Ok(_) => lower = None,
-                    Err(_) => upper = None,
+                    Err(_) => {}
+                    Ok(entry) if is_whiteout(&entry) => break,
+                    Ok(entry) if entry.is_dir() => {
+                        let is_opaque = is_opaque_dir(&path);
+                        found.push(path);
+                        if is_opaque {
+                            break;
+                        }
+                    }
+                    Ok(_) => {
+                        // A file hides everything below it, and is hidden by a directory above it.
+                        if found.is_empty() {
+                            found.push(path);
+                        }
+                        break;
+                    }
                 }
             }
+            layers = found;
         }
-        upper.or_else(|| lower.filter(|lower| lower.symlink_metadata().is_ok()))
+        layers.into_iter().next()
     }
 
-    /// Mounts the overlay in new namespaces of the calling process, which must have a single thread.
+    /// Mounts the overlay in the mount namespace of the calling process.
     #[cfg(target_os = "linux")]
-    pub(crate) fn mount(&self, id: &str) -> std::io::Result<()> {
+    fn mount(&self, id: &str) -> std::io::Result<()> {
         use rustix::fs::{Mode, OFlags, open};
+        use std::fmt::Write as _;
         use std::os::fd::AsRawFd as _;
-        let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        crate::sys::unshare_mounts()?;
-        // Files of other users have no owner in the namespace, and can't be changed.
-        std::fs::write("/proc/self/setgroups", "deny")?;
-        std::fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
-        std::fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
         // A new directory each time: the kernel rejects that of a volatile mount that has ended.
         let work = self.work.join(id);
         std::fs::create_dir(&work)?;
         let open = |path: &Path| {
             open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
         };
-        let (lower, upper, work) = (open(&self.lower)?, open(&self.upper)?, open(&work)?);
+        let (upper, work) = (open(&self.upper)?, open(&work)?);
+        let layers = [&self.lower].into_iter().chain(&self.below);
+        let lower = layers.map(|layer| open(layer)).collect::<Result<Vec<_>, _>>()?;
         // Descriptors, because paths would have to be escaped, and are shown in the sandbox.
-        let options = format!(
-            "lowerdir=/proc/self/fd/{},upperdir=/proc/self/fd/{},workdir=/proc/self/fd/{},userxattr,volatile,index=off",
-            lower.as_raw_fd(),
+        let mut options = "lowerdir=".to_owned();
+        for (at, layer) in lower.iter().enumerate() {
+            let separator = if at == 0 { "" } else { ":" };
+            let _ = write!(options, "{separator}/proc/self/fd/{}", layer.as_raw_fd());
+        }
+        let _ = write!(
+            options,
+            ",upperdir=/proc/self/fd/{},workdir=/proc/self/fd/{},userxattr,volatile,index=off",
             upper.as_raw_fd(),
             work.as_raw_fd()
         );
@@ -145,6 +175,18 @@ impl OverlayMount {
             Err("the changes are not in the upper layer".to_owned())
         }
     }
+}
+
+/// Mounts overlays in new namespaces of the calling process, which must have a single thread.
+#[cfg(target_os = "linux")]
+pub(crate) fn mount_overlays(overlays: &[OverlayMount], id: &str) -> std::io::Result<()> {
+    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    crate::sys::unshare_mounts()?;
+    // Files of other users have no owner in the namespace, and can't be changed.
+    std::fs::write("/proc/self/setgroups", "deny")?;
+    std::fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
+    std::fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
+    overlays.iter().enumerate().try_for_each(|(at, overlay)| overlay.mount(&format!("{id}-{at}")))
 }
 
 /// Lets the directories that the kernel created with mode 000 be removed. Other processes must not be using them.

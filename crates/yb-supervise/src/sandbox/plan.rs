@@ -47,7 +47,7 @@ pub(crate) fn plan_sandbox(
         return Err(SpawnError::NoShim);
     }
     let search = env.get(OsStr::new("PATH")).map(OsString::as_os_str);
-    if let (Some(overlay), SandboxKind::Landlock) = (&sandbox.overlay, sandbox.kind) {
+    if let (Some(overlay), SandboxKind::Landlock) = (sandbox.overlays().next(), sandbox.kind) {
         let source = std::io::Error::new(std::io::ErrorKind::Unsupported, "landlock has no overlays");
         return Err(SpawnError::SandboxPath { path: overlay.target.clone(), source });
     }

@@ -11,13 +11,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::system::{BIN_SIBLINGS, DIRECTORIES, ETC, MUTABLE_ETC};
-use super::{OverlayMount, PathMapping, Sandbox};
+use super::{Network, OverlayMount, PathMapping, RootMount, Sandbox};
 use crate::error::SpawnError;
 use crate::shim::MAX_FILE_SIZE;
 use crate::wire::FileContent;
 
 /// A tmpfs that is not accounted to any process.
 pub(super) const SHARED_MEMORY: &str = "/dev/shm";
+
+/// The names that every root knows.
+const HOSTS: &str = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n";
 
 /// Maximum number of links to follow, as in the kernel.
 const MAX_LINKS: usize = 40;
@@ -30,6 +33,8 @@ pub(super) enum Mount {
     /// A file with its own content. Cheaper than a bind, for which `bwrap` re-reads the mount table each
     /// time.
     File(FileContent),
+    /// Another root directory, mounted here, with its whole content.
+    Root(PathBuf),
     /// A symbolic link.
     Link(PathBuf),
     /// An empty directory or file.
@@ -77,7 +82,10 @@ impl FilesystemView {
         program: &Path,
         search: Option<&OsStr>,
     ) -> Result<Self, SpawnError> {
-        let mut view = Self::clone(&Self::base(search));
+        let mut view = match &sandbox.root {
+            Some(root) => Self::of_root(root, sandbox.network),
+            None => Self::clone(&Self::base(search)),
+        };
         let hidden = HiddenPath::existing(&sandbox.hidden, sandbox.overlay.as_ref());
         // Hidden paths win over the base view, and lose to explicitly listed paths.
         view.hide(&hidden);
@@ -98,10 +106,54 @@ impl FilesystemView {
             }
             view.0.insert(path.clone(), Mount::File(FileContent::Bytes(content.clone())));
         }
-        view.add_program(program);
+        if sandbox.root.is_none() || sandbox.host_program {
+            view.add_program(program);
+        }
         // Again, because a listed path may contain a hidden one.
         view.hide(&hidden);
+        if let Some(root) = &sandbox.root {
+            view.check_mount_points(root)?;
+        }
         Ok(view)
+    }
+
+    /// Returns the base view of another root.
+    fn of_root(root: &RootMount, network: Network) -> Self {
+        let mut view = Self::default();
+        view.0.insert("/".into(), Mount::Root(root.overlay.target.clone()));
+        view.0.insert("/proc".into(), Mount::Proc);
+        view.0.insert("/dev".into(), Mount::Dev);
+        let is_link = |path: &str| {
+            let found = root.layer_path(Path::new(path));
+            found.and_then(|path| path.symlink_metadata().ok()).is_some_and(|found| found.is_symlink())
+        };
+        if network == Network::Shared && !is_link("/etc/resolv.conf") {
+            view.bind_if_exists("/etc/resolv.conf".into(), Access::ReadIfExists);
+        }
+        if !is_link("/etc/hosts") {
+            view.0.insert("/etc/hosts".into(), Mount::File(FileContent::Bytes(HOSTS.into())));
+        }
+        view
+    }
+
+    /// Rejects mount points below links of another root: `bwrap` would follow them, out of the root.
+    fn check_mount_points(&self, root: &RootMount) -> Result<(), SpawnError> {
+        for at in self.0.keys() {
+            let link = at.ancestors().find(|above| {
+                let found = root.layer_path(above).and_then(|path| path.symlink_metadata().ok());
+                found.is_some_and(|found| found.is_symlink())
+            });
+            if link.is_some() {
+                let source = std::io::Error::other("the root has a symbolic link there");
+                return Err(SpawnError::SandboxPath { path: at.clone(), source });
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether the system is replaced by another root.
+    pub(super) fn has_root(&self) -> bool {
+        self.0.values().any(|mount| matches!(mount, Mount::Root(_)))
     }
 
     /// Returns the base view: the system, and the directories of this PATH. Cached, because building it takes
@@ -258,6 +310,7 @@ impl FilesystemView {
         for _ in 0..MAX_LINKS {
             let nearest = path.ancestors().find_map(|above| self.0.get(above).map(|mount| (above, mount)));
             match nearest {
+                Some((_, Mount::Root(_))) => return false,
                 Some((above, Mount::Empty { .. })) => return above == path,
                 // The sandbox has its own `/dev/shm`.
                 Some((_, Mount::Dev)) => return !path.starts_with(SHARED_MEMORY),

@@ -143,8 +143,9 @@ pub(super) fn fork_child(
             let mut stage = SpawnStage::Exec;
             let mut prepare_child = || {
                 #[cfg(target_os = "linux")]
-                if let Some(overlay) = &request.overlay {
-                    overlay.mount(&request.id).inspect_err(|_| stage = SpawnStage::Mount)?;
+                if !request.overlays.is_empty() {
+                    crate::sandbox::mount_overlays(&request.overlays, &request.id)
+                        .inspect_err(|_| stage = SpawnStage::Mount)?;
                 }
                 prepare_child(request, fds)?;
                 #[cfg(target_os = "linux")]

@@ -86,10 +86,12 @@ impl FrameWriter {
         }
     }
 
-    pub(super) fn overlay(&mut self, overlay: Option<&OverlayMount>) {
-        self.u64(u64::from(overlay.is_some()));
-        if let Some(OverlayMount { lower, upper, work, target }) = overlay {
+    pub(super) fn overlays(&mut self, overlays: &[OverlayMount]) {
+        self.u64(overlays.len() as u64);
+        for OverlayMount { lower, below, upper, work, target } in overlays {
             [lower, upper, work, target].into_iter().for_each(|path| self.os(path.as_os_str()));
+            self.u64(below.len() as u64);
+            below.iter().for_each(|path| self.os(path.as_os_str()));
         }
     }
 
@@ -199,11 +201,10 @@ impl FrameReader<'_> {
         })
     }
 
-    pub(super) fn overlay(&mut self) -> io::Result<Option<OverlayMount>> {
-        Ok(match self.u64()? {
-            0 => None,
-            1 => Some(OverlayMount::new(self.os()?, self.os()?, self.os()?, self.os()?)),
-            _ => return Err(malformed()),
+    pub(super) fn overlays(&mut self) -> io::Result<Vec<OverlayMount>> {
+        self.list(|body| {
+            let overlay = OverlayMount::new(body.os()?, body.os()?, body.os()?, body.os()?);
+            Ok(overlay.above(body.paths()?))
         })
     }
 

@@ -27,7 +27,11 @@ pub(crate) fn spawn_request() -> SpawnRequest {
             }),
         }),
         files: vec![FileContent::HostFile("/etc/services".into()), FileContent::Bytes(vec![0, b'\n'])],
-        overlay: Some(OverlayMount::new("/lower", "/upper", "/work", "/target")),
+        overlays: vec![
+            OverlayMount::new("/lower", "/upper", "/work", "/target")
+                .above(vec!["/base".into(), "/first".into()]),
+            OverlayMount::new("/a", "/b", "/c", "/d"),
+        ],
         limits: ResourceLimits::new().memory(1).cpu(Duration::from_secs(2)),
         open_files: Some(1024),
         id: "yb-1".into(),
@@ -106,7 +110,7 @@ fn malformed_frame_is_an_error() {
         sandboxed: false,
         rules: None,
         files: vec![FileContent::Bytes(vec![b'x'])],
-        overlay: None,
+        overlays: vec![],
         limits: ResourceLimits::new(),
         open_files: None,
         id: "yb-1".into(),

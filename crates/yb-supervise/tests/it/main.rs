@@ -26,6 +26,8 @@ mod quota;
 mod reap;
 mod redaction;
 #[cfg(target_os = "linux")]
+mod root;
+#[cfg(target_os = "linux")]
 mod sandbox;
 mod shim_loss;
 mod soak;
