@@ -206,8 +206,8 @@ const RUN: &[EvalCase] = &[
     (
         "denied",
         "",
-        WRITE,
-        &[("tried", "{ type: tool_used, tool: Write }"), ("wrote", "{ type: file_exists, path: a.txt }")],
+        "[{ tools: [{ Edit: { file_path: a.txt, old_string: x, new_string: y } }] }, { say: Done }]",
+        &[("tried", "{ type: tool_used, tool: Edit }"), ("wrote", "{ type: file_exists, path: a.txt }")],
     ),
     (
         "keys",
@@ -244,8 +244,7 @@ impl Suite {
             // The last one of a key that is given twice would win.
             write(&format!("plugin/evals/{name}/prompt.md"), &header.replace("\n\n---", "\n---"));
             for (grader, keys) in *graders {
-                let inner = keys.trim_start_matches("{ ").trim_end_matches(" }");
-                let text = format!("---\n{{ {inner} }}\n---\n");
+                let text = format!("---\n{keys}\n---\n");
                 write(&format!("plugin/evals/{name}/graders/{grader}.md"), &text);
             }
             lanes.push_str(&format!(
@@ -265,7 +264,7 @@ impl Suite {
         let done = Command::new(RealClaude::new().program())
             .args(["plugin", "eval"])
             .arg(self.world.path("plugin"))
-            .args(["--trust-plugin", "--no-publish", "-j", "2", "--allow-tools", "Write", "Edit", "--json"])
+            .args(["--trust-plugin", "--no-publish", "-j", "2", "--allow-tools", "Write", "--json"])
             .arg(&out)
             .arg("--output-dir")
             .arg(home.join("results"))
