@@ -32,7 +32,7 @@ mod tests {
     #[test]
     fn specs_have_a_summary_and_distinct_names() {
         let specs = builtin_evaluators();
-        assert_eq!(specs.iter().count(), 11);
+        assert_eq!(specs.iter().count(), 12);
         for spec in specs.iter() {
             assert!(!spec.summary.is_empty(), "{}", spec.name);
             assert_eq!(specs.get(spec.name).map(|found| found.name), Some(spec.name));

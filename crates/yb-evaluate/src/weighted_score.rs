@@ -213,10 +213,14 @@ impl Evaluator for WeightedScore {
                 total += grader.weight;
                 reached += if graded.passed { grader.weight } else { 0.0 };
             }
-            details.push(json!({
+            let mut detail = json!({
                 "name": grader.name, "passed": graded.passed, "weight": grader.weight,
                 "scored": grader.scored, "explanation": graded.explanation,
-            }));
+            });
+            if let GraderKind::Judged { criteria, .. } = &grader.kind {
+                detail["criteria"] = json!(criteria);
+            }
+            details.push(detail);
             let mut check = Assertion::new(&grader.name, graded.passed || !grader.scored);
             check.score = if graded.passed { 1.0 } else { 0.0 };
             checks.push(check.with_message(|| format!("{}: {}", grader.name, graded.explanation)));

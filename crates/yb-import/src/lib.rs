@@ -135,3 +135,171 @@ pub fn import(path: &Path, format: Format, options: &ImportOptions) -> Result<Im
     }
     Ok(suite)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    struct Files(tempfile::TempDir);
+
+    impl Files {
+        fn new(files: &[(&str, &str)]) -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            for (path, text) in files {
+                let path = dir.path().join(path);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            }
+            Self(dir)
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
+        }
+
+        /// Converts a suite and returns its notes.
+        fn import(&self, name: &str, expected: Format) -> Vec<String> {
+            let path = self.path(name);
+            assert_eq!(detect(&path), Some(expected));
+            let options = ImportOptions { agent: "claude-code".to_owned(), model: None, threshold: 1.0 };
+            let suite = import(&path, expected, &options).unwrap();
+            suite.write(&self.path("out")).unwrap();
+            suite.notes.iter().map(ToString::to_string).collect()
+        }
+
+        fn json(&self, name: &str) -> Value {
+            serde_json::from_slice(&fs::read(self.path("out").join(name)).unwrap()).unwrap()
+        }
+    }
+
+    const PLUGIN: &str = r#"{ "name": "greeter" }"#;
+
+    #[test]
+    fn plugin_evals_become_two_variants() {
+        let case = "schema_version: '1.1'\nname: full\nruns: 2\ncontext: { scaffold_script: setup.sh, add_dirs: [data] }\n\
+                    execution: { prompt: From YAML., model: haiku, max_turns: 4, timeout_seconds: 9, allowed_tools: [Bash], \
+                    append_system_prompt: Be nice., env: { EVAL_A: '1' } }\n\
+                    graders: [{ name: g, type: baseline, baseline_file: base.txt, criteria: Better. }]\n";
+        let files = Files::new(&[
+            ("p/.claude-plugin/plugin.json", PLUGIN),
+            ("p/skills/x/SKILL.md", "x"),
+            ("p/evals/full/case.yaml", case),
+            ("p/evals/full/base.txt", "The base."),
+            ("p/evals/full/setup.sh", "touch a"),
+            ("p/evals/full/data/d.txt", "d"),
+            ("p/evals/full/graders/skill.md", "---\ntype: tool_used\ntool: Skill\n---\n"),
+            ("p/evals/full/graders/re.md", "---\ntype: regex\nflags: i\n---\ndo(ne)?\n"),
+            (
+                "p/evals/old/case.yaml",
+                "name: old\ncontext: { history_file: h.jsonl }\nexecution: { prompt: x }\n",
+            ),
+        ]);
+        let notes = files.import("p", Format::PluginEval);
+        assert_eq!(notes, ["old: left out: `history_file` is not supported"]);
+        let suite = files.json("suite.json");
+        assert_eq!((&suite["repeats"], &suite["vary"]), (&json!(2), &json!(["plugins"])));
+        assert_eq!(suite["variants"][1]["config"]["plugins"], json!(["plugins/p"]));
+        assert!(files.path("out/plugins/p/skills/x/SKILL.md").is_file());
+        assert!(!files.path("out/plugins/p/evals").exists(), "the agent must not see its graders");
+        let case = files.json("full.json");
+        let config = &case["agent"]["config"];
+        assert_eq!((&case["agent"]["model"], &config["max_turns"]), (&json!("haiku"), &json!(4)));
+        assert_eq!(config["disallowed_tools"], json!(["WebFetch"]));
+        assert_eq!(config["add_dirs"], json!(["dirs/full/data"]));
+        assert_eq!((&case["timeouts"]["agent"], &case["env"]["EVAL_A"]), (&json!(9000), &json!("1")));
+        assert_eq!(case["pre_execution"][0]["name"], "script");
+        assert_eq!(fs::read_to_string(files.path("out/full.prompt.md")).unwrap(), "From YAML.");
+        let graders = files.json("full.graders.json");
+        assert_eq!(graders[0]["baseline"], "The base.");
+        assert_eq!((&graders[1]["name"], &graders[1]["pattern"]), (&json!("re"), &json!("do(ne)?")));
+        assert_eq!((&graders[2]["arm"], &graders[2]["scored"]), (&json!("with-only"), &json!(false)));
+    }
+
+    #[test]
+    fn invalid_plugin_case_is_an_error_that_names_it() {
+        let options = ImportOptions { agent: "claude-code".to_owned(), model: None, threshold: 1.0 };
+        for (text, reason) in
+            [("---\ncolor: red\n---\nHi.\n", "unknown key `color`"), ("---\nruns: 1\n---\n", "no prompt")]
+        {
+            let files =
+                Files::new(&[("p/.claude-plugin/plugin.json", PLUGIN), ("p/evals/one/prompt.md", text)]);
+            let error = import(&files.path("p"), Format::PluginEval, &options).unwrap_err().to_string();
+            assert!(error.contains("evals/one") && error.contains(reason), "{error}");
+        }
+    }
+
+    #[test]
+    fn skill_evals_are_read_in_both_spellings() {
+        let evals = r#"{ "skill_name": "polite", "evals": [
+            { "id": 1, "prompt": "Greet.", "expected_output": "A greeting.", "files": ["evals/files/a.txt"], "assertions": ["It greets.", "It is short."] },
+            { "id": 2, "prompt": "Greet.", "expected_output": "x", "expectations": ["It greets."] },
+            { "id": 3, "prompt": "Greet.", "expected_output": "A greeting." },
+            { "id": 4, "prompt": "Greet." }] }"#;
+        let files = Files::new(&[
+            ("polite/SKILL.md", "x"),
+            ("polite/evals/evals.json", evals),
+            ("polite/evals/files/a.txt", "a"),
+        ]);
+        let notes = files.import("polite", Format::SkillEval);
+        assert_eq!(notes, ["eval-4: left out: neither assertions nor an expected output"]);
+        assert_eq!(detect(&files.path("polite/evals/evals.json")), Some(Format::SkillEval));
+        assert_eq!(files.json("eval-1.graders.json").as_array().unwrap().len(), 2);
+        assert_eq!(files.json("eval-2.graders.json")[0]["criteria"], "It greets.");
+        assert_eq!(
+            files.json("eval-3.graders.json")[0]["criteria"],
+            "The result is as expected: A greeting."
+        );
+        assert!(files.path("out/start-eval-1/evals/files/a.txt").is_file());
+        assert_eq!(files.json("suite.json")["vary"], json!(["skills"]));
+    }
+
+    #[test]
+    fn agentv_tests_become_cases() {
+        let eval = "name: greet\ntarget: x\nassertions: [{ type: contains, value: Hello }]\ntests:\n\
+                    - { id: one, input: [{ role: system, content: Be nice. }, { role: user, content: Greet. }], criteria: It greets., expected_output: Hello }\n\
+                    - { id: two, input: Greet., assertions: [{ type: code-grader, command: x }] }\n\
+                    - { id: three, input: [{ role: assistant, content: Hi }] }\n";
+        let files = Files::new(&[("eval.yaml", eval)]);
+        let notes = files.import("eval.yaml", Format::AgentV);
+        assert_eq!(notes.len(), 3, "{notes:?}");
+        assert!(notes[0].ends_with("`target` is replaced by the agent `claude-code`"), "{notes:?}");
+        assert_eq!(notes[1], "two: assertion left out: `code-grader` has no counterpart");
+        assert_eq!(notes[2], "three: left out: messages of `assistant` are not supported");
+        assert_eq!(files.json("one.json")["agent"]["config"]["append_system_prompt"], "Be nice.");
+        assert_eq!(files.json("one.graders.json")[1]["criteria"], "It greets.\nExpected: Hello");
+        assert_eq!(files.json("suite.json")["cases"], json!(["one.json", "two.json"]));
+    }
+
+    #[test]
+    fn promptfoo_tests_are_rendered_with_each_prompt() {
+        let config = "prompts: ['Greet {{name}}.', 'Say hi to {{ name }}.']\nproviders: [x]\nsharing: true\n\
+                      defaultTest: { assert: [{ type: icontains, value: '{{name}}' }] }\ntests:\n\
+                      - { vars: { name: Ada }, threshold: 0.5 }\n- { vars: { name: [a, b] } }\n";
+        let files = Files::new(&[("promptfooconfig.yaml", config)]);
+        let notes = files.import("promptfooconfig.yaml", Format::Promptfoo);
+        assert_eq!(notes.len(), 4, "{notes:?}");
+        assert!(notes[2].contains("the variable `name` is not a text"), "{notes:?}");
+        assert_eq!(
+            fs::read_to_string(files.path("out/test-1-prompt-2.prompt.md")).unwrap(),
+            "Say hi to Ada."
+        );
+        assert_eq!(files.json("test-1-prompt-1.graders.json")[0]["pattern"], "Ada");
+        assert_eq!(files.json("test-1-prompt-1.json")["evaluators"][0]["config"]["threshold"], 0.5);
+    }
+
+    #[test]
+    fn own_files_are_not_foreign() {
+        let files = Files::new(&[
+            ("suite.yaml", "youbencha: 1\ncases: []\n"),
+            ("case.yaml", "agent: {}\nevaluators: []\n"),
+            ("empty/x", ""),
+        ]);
+        for name in ["suite.yaml", "case.yaml", "empty", "missing.yaml"] {
+            assert_eq!(detect(&files.path(name)), None, "{name}");
+        }
+    }
+}

@@ -246,6 +246,8 @@ impl ImportedSuite {
         if !self.variants.is_empty() {
             suite["variants"] = json!(self.variants);
             suite["vary"] = json!(self.vary);
+            // The variant without add-ons is only there to compare with.
+            suite["gates"] = json!({ "variants": { "with": { "min_pass_rate": 1.0 } } });
         }
         suite
     }

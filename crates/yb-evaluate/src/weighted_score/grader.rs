@@ -47,6 +47,8 @@ pub(super) enum GraderKind {
     /// `llm` and `baseline`: the text that the judge decides about.
     Judged {
         text: String,
+        /// The criteria of the suite alone.
+        criteria: String,
     },
     Json {
         target: Target,

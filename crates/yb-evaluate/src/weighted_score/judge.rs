@@ -25,7 +25,7 @@ pub(super) struct JudgeSettings {
 /// Returns the judge of the graders that need one.
 pub(super) fn of(graders: &[Grader], settings: JudgeSettings, dir: &std::path::Path) -> AgenticJudge {
     let assertions = graders.iter().filter_map(|grader| match &grader.kind {
-        GraderKind::Judged { text } => Some(JudgeAssertion {
+        GraderKind::Judged { text, .. } => Some(JudgeAssertion {
             name: grader.name.clone(),
             text: text.clone(),
             threshold: THRESHOLD,

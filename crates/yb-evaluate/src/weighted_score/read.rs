@@ -128,14 +128,15 @@ fn parse(value: &Value, index: usize) -> Result<Grader, String> {
             GraderKind::FileExists { glob: required("path")?.to_owned(), exists: flag("exists", true)? }
         }
         "llm" => {
-            GraderKind::Judged { text: judge::assertion(required("criteria")?, &target(map.get("focus"))?) }
+            let criteria = required("criteria")?;
+            let text = judge::assertion(criteria, &target(map.get("focus"))?);
+            GraderKind::Judged { text, criteria: criteria.to_owned() }
         }
         "baseline" => {
-            let criteria = text("criteria")?.unwrap_or("the final message is at least as good");
+            let criteria = text("criteria")?.unwrap_or("the final message is at least as good").to_owned();
             let baseline = required("baseline")?;
-            GraderKind::Judged {
-                text: format!("Compared with the baseline below: {criteria}\n\nBaseline:\n{baseline}"),
-            }
+            let text = format!("Compared with the baseline below: {criteria}\n\nBaseline:\n{baseline}");
+            GraderKind::Judged { text, criteria }
         }
         "json" => GraderKind::Json { target: target(map.get("target"))? },
         "cost" => GraderKind::MaxCost { usd: limit()? },

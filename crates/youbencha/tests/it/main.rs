@@ -50,6 +50,7 @@ mod overlay;
 mod packaging;
 #[cfg(target_os = "linux")]
 mod phoenix;
+mod plugin_eval;
 mod preflight;
 mod prompt;
 mod real_claude;
