@@ -61,7 +61,8 @@ impl Reference {
 
 /// Whether a text is a digest that a file can be named after.
 pub(crate) fn is_digest(text: &str) -> bool {
-    text.strip_prefix("sha256:").is_some_and(|hex| hex.len() == 64 && hex.chars().all(|c| c.is_ascii_hexdigit()))
+    text.strip_prefix("sha256:")
+        .is_some_and(|hex| hex.len() == 64 && hex.chars().all(|c| c.is_ascii_hexdigit()))
 }
 
 impl fmt::Display for Reference {

@@ -32,6 +32,7 @@ mod events;
 mod factors;
 mod five_agents;
 mod gates;
+mod images;
 mod index;
 mod init;
 mod inspect;
