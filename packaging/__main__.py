@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 import dependencies
+import homebrew
 import linux
 import npm
 import wheels
@@ -71,6 +72,8 @@ def main():
             made.append(linux.deb(out, one, program, installed))
         if one.rpm and shutil.which("rpmbuild"):
             made.append(linux.rpm(out, one, program, installed))
+    formula = homebrew.formula(out)
+    made += [formula] if formula else []
     shutil.copyfile(ROOT / "packaging/install.sh", out / "install.sh")
     write_checksums(out)
     for name in made:

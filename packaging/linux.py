@@ -46,7 +46,7 @@ def deb(destination, target, program, extras):
         control.write_text("\n".join([
             "Package: youbencha", f"Version: {version()}-1", f"Architecture: {target.debian}", "Section: devel",
             "Priority: optional", "Maintainer: youBencha contributors <youbencha@users.noreply.github.com>",
-            f"Installed-Size: {size // 1024}", "Depends: git (>= 1:2.41), bubblewrap (>= 0.8)", "Recommends: ca-certificates",
+            f"Installed-Size: {size // 1024}", "Depends: git (>= 1:2.39), bubblewrap (>= 0.8)", "Recommends: ca-certificates",
             "Suggests: nodejs, npm", f"Homepage: {HOMEPAGE}", f"Description: {SUMMARY}",
             " Cases in YAML are given to coding agents in a sandbox. Their changes are", " graded, compared and reported.", ""]))
         control.parent.chmod(0o755)
@@ -64,7 +64,7 @@ Release: 1
 Summary: {summary}
 License: {license}
 URL: {homepage}
-Requires: git >= 2.41
+Requires: git >= 2.39
 Requires: bubblewrap >= 0.8
 
 %description

@@ -9,6 +9,15 @@ nextest_version=0.9.143
 cargo_deny_version=0.20.2
 phoenix_version=20.26.1
 pytest_version=8.4.2
+zig_version=0.17.0
+zigbuild_version=0.24.0
+# The oldest compiler that builds the workspace: `rust-version` in Cargo.toml.
+rust_version=1.91
+# What `scripts/windows` tests by default, in the order of ARCHITECTURE.md.
+windows_packages=(yb-figures yb-redact yb-supervise yb-yaml)
+inspect_version=0.3.285
+harbor_version=0.25.0
+swebench_version=5.0.2
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -49,9 +58,9 @@ want_version() {
   fi
 }
 
-want_cargo() { want_version cargo 1.95 "install Rust from https://rustup.rs, or run \`rustup update stable\`"; }
+want_cargo() { want_version cargo "$rust_version" "install Rust from https://rustup.rs, or run \`rustup update stable\`"; }
 
-want_git() { want_version git 2.41 "install git from your system's packages or https://git-scm.com"; }
+want_git() { want_version git 2.39 "install git from your system's packages or https://git-scm.com"; }
 
 # npm 7 is the first that reads our lock file.
 want_node() {
@@ -228,6 +237,26 @@ install_phoenix() {
   fi
 }
 
+# Installs the readers of exports. Harbor needs Python 3.12; its models, unpacked, do not.
+install_formats() {
+  local home=$root/.tools/formats
+  local wanted=("inspect_ai==$inspect_version" "pandas>=2,<4" "polars>=1,<2" "duckdb>=1,<2" "pyarrow>=18" pydantic shortuuid toml
+    typing_extensions)
+  if [[ $(cat "$home/.installed" 2>/dev/null) != "${wanted[*]} $harbor_version $swebench_version" ]]; then
+    say "installing inspect_ai, pandas, polars, duckdb and the models of Harbor into .tools/formats (once; 800 MB)"
+    rm -rf "$home"
+    mkdir -p "$home"
+    python3 -m venv "$home/venv" >&2
+    "$home/venv/bin/python" -m pip install --quiet --disable-pip-version-check "${wanted[@]}" >&2
+    "$home/venv/bin/python" -m pip download --quiet --disable-pip-version-check --no-deps --python-version 3.12 \
+      --only-binary :all: --dest "$home/wheels" "harbor==$harbor_version" "swebench==$swebench_version" >&2
+    "$home/venv/bin/python" -m zipfile -e "$home"/wheels/harbor-*.whl "$home/harbor" >&2
+    "$home/venv/bin/python" -m zipfile -e "$home"/wheels/swebench-*.whl "$home/swebench" >&2
+    rm -rf "$home/wheels"
+    printf '%s\n' "${wanted[*]} $harbor_version $swebench_version" >"$home/.installed"
+  fi
+}
+
 # Installs the test runners that the tests attack. The stamp is written last, so that it also tells an interrupted
 # installation.
 install_runners() {
@@ -287,4 +316,58 @@ count_suite() {
   passed=$(printf '%s' "$names" | awk '$3 == "PASS" || $3 == "FLAKY" { print $1, $2 }' | sort -u | wc -l)
   printf '%s: %d tests, %d passed\n' "$1" "$ran" "$passed"
   ((ran > 0 && ran == passed))
+}
+
+# not_run REASON: ends a step that this machine can't run. `.ci/run` lists it as not run.
+not_run() {
+  say "not run: $1"
+  exit 77
+}
+
+# use_debian_rust COMMAND PACKAGE…: prepares cross compilation with Debian's Rust, which comes with the sources of the standard library,
+# so that no other toolchain is needed. COMMAND shows that the other PACKAGEs are installed.
+use_debian_rust() {
+  local probe=$1 packages=(rustc-web cargo-web rust-web-src "${@:2}")
+  if ! has_debian_rust "$probe"; then
+    if ! command -v apt-get >/dev/null; then
+      not_run "needs Debian's packages ${packages[*]}"
+    elif [[ $(id -u) -ne 0 ]]; then
+      not_run "needs \`apt-get install ${packages[*]}\` as root"
+    fi
+    say "installing ${packages[*]}"
+    local apt=(apt-get --quiet --quiet --option DPkg::Lock::Timeout=120 --option Dpkg::Use-Pty=0)
+    export DEBIAN_FRONTEND=noninteractive
+    # `--no-remove`: a compiler that is there already is not ours to replace.
+    if ! { "${apt[@]}" update && "${apt[@]}" install --yes --no-install-recommends --no-remove "${packages[@]}"; } \
+      </dev/null >&2; then
+      not_run "apt-get can't install ${packages[*]}"
+    elif ! has_debian_rust "$probe"; then
+      not_run "this Debian has no rustc-web and cargo-web of $rust_version or newer"
+    fi
+  fi
+  export RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1
+}
+
+has_debian_rust() {
+  local found
+  [[ -f /usr/lib/rustlib/src/rust/library/Cargo.lock ]] &&
+    command -v "$1" >/dev/null &&
+    found=$(version_of /usr/bin/rustc --version) && at_least "$found" "$rust_version" &&
+    found=$(version_of /usr/bin/cargo --version) && at_least "$found" "$rust_version"
+}
+
+# install_zig: sets `zig` to a directory with `zig`, a C compiler and linker for all systems, and `cargo-zigbuild`.
+install_zig() {
+  local home=$root/.tools/zig wanted=("ziglang==$zig_version" "cargo-zigbuild==$zigbuild_version")
+  zig=$home/bin
+  if [[ $(cat "$home/.installed" 2>/dev/null) != "${wanted[*]}" ]]; then
+    say "installing ${wanted[*]} into .tools/zig (once; 400 MB)"
+    rm -rf "$home"
+    mkdir -p "$root/.tools"
+    python3 -m venv "$home" >&2
+    "$zig/python" -m pip install --quiet --disable-pip-version-check "${wanted[@]}" >&2
+    printf '#!/bin/sh\nexec "%s" -m ziglang "$@"\n' "$zig/python" >"$zig/zig"
+    chmod +x "$zig/zig"
+    printf '%s\n' "${wanted[*]}" >"$home/.installed"
+  fi
 }

@@ -24,6 +24,7 @@ mod stats;
 mod suite;
 mod tape;
 mod trial;
+mod view;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -94,6 +95,11 @@ const BENCHMARKS: &[Benchmark] = &[
         name: "report",
         about: "1,000 recorded trials with long conversations as HTML: at most 5 s, below 100 MB; 10,000: below 64 MB resident, exponent at most 1.1",
         run: report::run,
+    },
+    Benchmark {
+        name: "view",
+        about: "pages over a run of 10,000 trials: below 300 KB and 100 ms of CPU each, below 100 MB resident",
+        run: view::run,
     },
     Benchmark {
         name: "compare",

@@ -114,6 +114,8 @@ pub struct ExecutionContext {
     pub cancellation: CancellationToken,
     /// Suspends the agent and its timeout.
     pub pause: PauseSwitch,
+    /// Suspends this agent alone, while its workspace is being read.
+    pub step_pause: PauseSwitch,
     /// Receives the progress of the agent.
     pub observer: Option<Arc<dyn Observer>>,
     /// Persists the record of the process before its program runs.
@@ -154,6 +156,7 @@ impl ExecutionContext {
             disk_before: None,
             cancellation: CancellationToken::new(),
             pause: PauseSwitch::new(),
+            step_pause: PauseSwitch::new(),
             observer: None,
             start_recorder: None,
             trace: None,

@@ -147,7 +147,8 @@ fn contained(
         .deadline(context.timeout)
         .log_file(&artifacts.terminal_log)
         .cancel_on(context.cancellation.clone())
-        .pause_on(context.pause.clone());
+        .pause_on(context.pause.clone())
+        .own_pause(context.step_pause.clone());
     let mut changes = context.overlay.as_ref().map_or(&context.workspace, |overlay| &overlay.upper);
     if let Some(root) = context.root.as_ref().filter(|root| root.workdir.is_some()) {
         changes = &root.mount.overlay.upper;

@@ -4,6 +4,7 @@
 //! agent is a result; an error means that nothing was started.
 
 mod acp;
+mod answers;
 mod artifacts;
 mod bounds;
 mod case_texts;
@@ -45,6 +46,7 @@ use std::fmt;
 use async_trait::async_trait;
 
 pub use acp::{Acp, AcpConfig};
+pub use answers::{AnswerUsage, answer_usage};
 pub use bounds::Bounds;
 pub use case_texts::case_texts;
 pub use claude_code::{ClaudeCode, SubagentCall, subagent_calls};

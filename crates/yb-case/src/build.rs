@@ -12,8 +12,8 @@ use super::{
     LoadOptions, agent, evaluator, expected, guard, hook, overlay, solution, start, stem, tape,
     task_environment, time,
 };
-use yb_yaml::Node;
 use yb_yaml::diagnostic::{Diagnostic, Diagnostics, quoted};
+use yb_yaml::{Node, Value};
 
 /// The context for building a case.
 pub struct CaseInput<'a> {
@@ -113,6 +113,10 @@ pub fn build(
         tags: hook::texts(root.get("tags")),
         env,
         capture_include: hook::texts(root.get("capture").and_then(|capture| capture.get("include"))),
+        capture_steps: matches!(
+            root.get("capture").and_then(|capture| capture.get("steps")).map(|node| &node.value),
+            Some(Value::Bool(true))
+        ),
         isolation: text("isolation").map(|word| Isolation::read(&word)).unwrap_or_default(),
         network: root.get("network").and_then(guard::Network::from_node),
         limits: guard::TrialLimits::from_node(root.get("limits")),

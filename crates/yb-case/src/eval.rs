@@ -255,6 +255,7 @@ impl EvalFile {
             tags: Vec::new(),
             env: Vec::new(),
             capture_include: Vec::new(),
+            capture_steps: false,
             isolation: self.isolation,
             network: None,
             limits: TrialLimits::default(),

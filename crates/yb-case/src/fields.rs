@@ -307,5 +307,9 @@ static TIMEOUTS: Object = Object {
 
 static CAPTURE: Object = Object {
     name: "capture",
-    fields: &[Field::new("include", GLOBS, "Globs of git-ignored files to include in the end tree.")],
+    fields: &[
+        Field::new("include", GLOBS, "Globs of git-ignored files to include in the end tree."),
+        Field::new("steps", Kind::Bool, "Record the workspace after each step of the agent, for `yb view`.")
+            .default("false"),
+    ],
 };

@@ -70,6 +70,8 @@ pub struct Case {
     pub env: Vec<EnvVar>,
     /// Patterns of git-ignored files to include in the result.
     pub capture_include: Vec<String>,
+    /// Records the workspace after each step of the agent.
+    pub capture_steps: bool,
     /// The sandbox of the agent.
     pub isolation: Isolation,
     /// The network access of the agent, if set.

@@ -53,10 +53,10 @@ pub fn file(root: &Path) -> PathBuf {
 }
 
 #[cfg(any(target_os = "linux", target_os = "macos"))]
-pub use sqlite::{query, rebuild, update};
+pub use sqlite::{is_outdated, query, rebuild, update};
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
-pub use unsupported::{query, rebuild, update};
+pub use unsupported::{is_outdated, query, rebuild, update};
 
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 mod sqlite;
@@ -68,6 +68,12 @@ mod unsupported {
 
     use super::{IndexError, IndexSummary, QueryResult};
     use crate::run::RunResults;
+
+    /// Not supported on this system.
+    #[must_use]
+    pub fn is_outdated(_: &Path) -> bool {
+        false
+    }
 
     /// Not supported on this system.
     ///

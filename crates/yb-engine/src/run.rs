@@ -54,6 +54,6 @@ pub use results::{RunResults, TrialResults};
 pub use resume::ActiveRun;
 pub(crate) use resume::replace;
 pub use state::{InFlightAttempt, RunState, RunTally, TrialState};
-pub use tree_diff::{TreeDiff, diff_trees, export_tree};
+pub use tree_diff::{TreeDiff, TreeSnapshot, diff_trees, export_tree, read_tree};
 pub use verify::{Verification, VerificationProblem, verify};
 pub use watch::{FileChanges, KnownTrials, WatchedFiles};

@@ -15,6 +15,7 @@ mod isolation;
 mod layers;
 mod model_endpoint;
 mod overlay;
+mod steps;
 mod webhook;
 
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ pub use error::TrialError;
 pub use eval::DirectoryEvaluation;
 pub(crate) use grade::expected_tree;
 pub use hooks::HookResult;
+pub use steps::{RecordedStep, STEPS_FILE};
 pub use yb_agents::agent_host;
 
 use image_root::RootSpec;
@@ -71,6 +73,8 @@ pub struct Runner {
     pub isolation: Option<yb_case::Isolation>,
     /// Overrides the network access of the case.
     pub network: Option<yb_case::NetworkMode>,
+    /// Records the workspace after each step, also of cases that do not request it.
+    pub steps: bool,
     /// Tape options that override those of the case.
     pub tape: TapeOptions,
     /// Receives live data of the running agent.
@@ -139,6 +143,7 @@ impl Runner {
             pause: PauseSwitch::default(),
             isolation: None,
             network: None,
+            steps: false,
             tape: TapeOptions::default(),
             observer: None,
             start_recorder: None,
@@ -246,14 +251,14 @@ impl StartPoint {
 #[derive(Debug, Default)]
 pub struct SharedStartTree {
     recorded: OnceCell<RecordedStart>,
-    /// The checkout that workspaces are overlays of, if they are.
+    /// The checkout that workspaces are overlays or copies of, if they are.
     checkout: OnceCell<Option<SharedCheckout>>,
     /// The directory with the prepared files of the start, for cases that prepare the workspace of the agent.
     prepared: OnceCell<PathBuf>,
 }
 
 impl SharedStartTree {
-    /// Returns the checkout that workspaces are overlays of, if they are.
+    /// Returns the checkout that workspaces are overlays or copies of, if they are.
     pub(crate) fn checkout(&self) -> Option<&SharedCheckout> {
         self.checkout.get().and_then(Option::as_ref)
     }

@@ -103,6 +103,8 @@ pub struct EndTree {
     pub warnings: Vec<CaptureWarning>,
     /// The limit that was exceeded, if the tree is incomplete because of one.
     pub exceeded: Option<CaptureWarning>,
+    /// How much larger it is than the start tree, in bytes.
+    pub growth: u64,
 }
 
 /// The object store of a run, `objects.git`: all captured trees, under `refs/trials/<id>/{start,end}`.
@@ -260,15 +262,43 @@ impl ObjectStore {
         stamps: Option<&FileStamps>,
     ) -> Result<EndTree, RepoError> {
         check_trial_id(trial)?;
+        let end = self.import_end(workspace, start, stamps).await?;
+        self.set_end(trial, &end)?;
+        Ok(end)
+    }
+
+    async fn import_end(
+        &self,
+        workspace: &Path,
+        start: &StartTree,
+        stamps: Option<&FileStamps>,
+    ) -> Result<EndTree, RepoError> {
         let import = TreeImport {
             root: workspace.to_owned(),
             base: stamps.and_then(|stamps| stamps.base(&start.tree)),
             ..self.end_import(start)
         };
-        let ImportResult { commit, tree, warnings, exceeded, .. } = self.import(import).await?;
-        let end = EndTree { tree, commit, warnings, exceeded };
-        self.set_end(trial, &end)?;
-        Ok(end)
+        let ImportResult { commit, tree, warnings, exceeded, bytes, .. } = self.import(import).await?;
+        Ok(EndTree { tree, commit, warnings, exceeded, growth: bytes.saturating_sub(start.bytes) })
+    }
+
+    /// Captures the workspace while the agent is suspended, as `refs/trials/<id>/step-<number>`. Limits and rules are those of the
+    /// end tree.
+    pub async fn capture_step(
+        &self,
+        trial: &str,
+        number: usize,
+        workspace: &Workspace,
+        start: &StartTree,
+        stamps: Option<&FileStamps>,
+    ) -> Result<EndTree, RepoError> {
+        check_trial_id(trial)?;
+        let step = match workspace.overlay() {
+            Some(overlay) => self.import_end_of_overlay(overlay, start).await?,
+            None => self.import_end(workspace.path(), start, stamps).await?,
+        };
+        self.set_ref(trial, &format!("step-{number}"), &step.commit)?;
+        Ok(step)
     }
 
     /// Captures the end tree of a workspace that is an overlay, from its upper layer. The lower layer must have the start tree. The
@@ -280,6 +310,16 @@ impl ObjectStore {
         start: &StartTree,
     ) -> Result<EndTree, RepoError> {
         check_trial_id(trial)?;
+        let end = self.import_end_of_overlay(overlay, start).await?;
+        self.set_end(trial, &end)?;
+        Ok(end)
+    }
+
+    async fn import_end_of_overlay(
+        &self,
+        overlay: &OverlayMount,
+        start: &StartTree,
+    ) -> Result<EndTree, RepoError> {
         let lower = LowerTree {
             tree: start.tree.clone(),
             paths: Arc::clone(&start.paths),
@@ -288,7 +328,7 @@ impl ObjectStore {
             max_file_bytes: self.limits.max_file_bytes,
         };
         let import = TreeImport { root: overlay.upper.clone(), lower: Some(lower), ..self.end_import(start) };
-        let ImportResult { commit, tree, mut warnings, exceeded, .. } = self.import(import).await?;
+        let ImportResult { commit, tree, mut warnings, exceeded, bytes, .. } = self.import(import).await?;
         // What was left out of the start tree is still there, unless it was changed.
         let is_same = |warning: &&CaptureWarning| {
             let path = warning.path().map(|path| overlay.target.join(path));
@@ -296,9 +336,7 @@ impl ObjectStore {
         };
         let known = start.warnings.iter().filter(is_same).cloned();
         warnings.splice(0..0, known.collect::<Vec<_>>());
-        let end = EndTree { tree, commit, warnings, exceeded };
-        self.set_end(trial, &end)?;
-        Ok(end)
+        Ok(EndTree { tree, commit, warnings, exceeded, growth: bytes.saturating_sub(start.bytes) })
     }
 
     /// An import of an end tree, without its directory.
@@ -319,7 +357,7 @@ impl ObjectStore {
     /// Writes the empty tree, for a workspace that can't be captured. Fails only if the store itself can't be written.
     pub async fn empty_end(&self) -> Result<EndTree, RepoError> {
         let ImportResult { commit, tree, .. } = self.import(TreeImport::of_nothing("end")).await?;
-        Ok(EndTree { tree, commit, warnings: Vec::new(), exceeded: None })
+        Ok(EndTree { tree, commit, warnings: Vec::new(), exceeded: None, growth: 0 })
     }
 
     /// Records the end tree of a trial.

@@ -197,6 +197,23 @@ impl SharedCheckout {
         Ok(self.pruned.opened(overlay.target.clone(), unsupported, self.clock, Some(overlay)))
     }
 
+    /// Creates a workspace with copies of these files in a directory that is empty or does not exist.
+    pub async fn copied_workspace(&self, git: &Git, directory: &Path) -> Result<Workspace, RepoError> {
+        let target = std::path::absolute(directory).map_err(RepoError::io("resolve the path", directory))?;
+        let (pruned, from, to) = (self.pruned.clone(), self.files(), target.clone());
+        let (unsupported, has_index) = blocking(move || {
+            files::copy_work_tree(&from, &to)?;
+            let has_index = refresh_index(&to)?;
+            Ok((pruned.unsupported(&from), has_index))
+        })
+        .await?;
+        if !has_index {
+            let command = git.command("update-index").git_dir(&target.join(".git")).work_tree(&target);
+            command.args(["-q", "--refresh"]).bytes().await?;
+        }
+        Ok(self.pruned.opened(target, unsupported, self.clock, None))
+    }
+
     /// Checks after a trial that the files were not changed since they were checked out, unless that was checked a few seconds ago.
     pub async fn check(&self) -> Result<(), RepoError> {
         self.last_check().is_outdated = true;
@@ -227,6 +244,21 @@ impl SharedCheckout {
     fn is_unchanged(&self) -> bool {
         scan(&self.files()).is_ok_and(|found| *found == *self.state)
     }
+}
+
+/// Updates the index of a copied work tree. Returns whether that was possible.
+#[cfg(unix)]
+fn refresh_index(root: &Path) -> Result<bool, RepoError> {
+    let path = root.join(".git/index");
+    let index = fs::read(&path).map_err(RepoError::io("read", &path))?;
+    let Some(updated) = super::index_file::with_metadata_of(&index, root) else { return Ok(false) };
+    fs::write(&path, updated).map_err(RepoError::io("write", &path))?;
+    Ok(true)
+}
+
+#[cfg(not(unix))]
+fn refresh_index(_: &Path) -> Result<bool, RepoError> {
+    Ok(false)
 }
 
 /// Returns a digest of the metadata of all files and directories.

@@ -65,7 +65,7 @@ impl GitError {
     /// How to fix the error, for a `hint:` line.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Spawn(SpawnError::NotFound { .. }) => Some("install git 2.41 or newer"),
+            Self::Spawn(SpawnError::NotFound { .. }) => Some("install git 2.39 or newer"),
             Self::TooOld { .. } => {
                 Some("put a newer git first on PATH; `which -a git` lists the installed ones")
             }

@@ -53,6 +53,36 @@ fn transfer_dir(
     Ok(())
 }
 
+/// Copies a directory of files and symbolic links, and keeps whether files are executable.
+pub(crate) fn copy_work_tree(from: &Path, to: &Path) -> Result<(), RepoError> {
+    fs::create_dir_all(to).map_err(RepoError::io("create the directory", to))?;
+    for entry in fs::read_dir(from).map_err(RepoError::io("read the directory", from))? {
+        let entry = entry.map_err(RepoError::io("read the directory", from))?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type().map_err(RepoError::io("read the type of", &source))?;
+        if kind.is_dir() {
+            copy_work_tree(&source, &target)?;
+        } else if kind.is_symlink() {
+            let link = fs::read_link(&source).map_err(RepoError::io("read the link", &source))?;
+            symlink(&link, &target).map_err(RepoError::io("create the link", &target))?;
+        } else {
+            fs::copy(&source, &target).map_err(RepoError::io("copy", &source))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn symlink(link: &Path, path: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(link, path)
+}
+
+/// Shared checkouts, the only trees that are copied this way, exist on Unix only.
+#[cfg(not(unix))]
+fn symlink(_: &Path, _: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// Copies the files of a directory into another, as links where possible. Both must never be changed in place.
 pub(crate) fn link_or_copy_dir(from: &Path, to: &Path) -> Result<(), RepoError> {
     for entry in fs::read_dir(from).map_err(RepoError::io("read the directory", from))? {

@@ -13,8 +13,8 @@ use super::error::{GitError, RepoError};
 use super::files;
 use super::git_command::GitCommand;
 
-/// The minimum version of git.
-pub const MIN_GIT: GitVersion = GitVersion { major: 2, minor: 41 };
+/// The minimum version of git: that of Debian 12 and of the Xcode tools of macOS 14.
+pub const MIN_GIT: GitVersion = GitVersion { major: 2, minor: 39 };
 
 /// The fact under which the version is kept between processes.
 const VERSION_FACT: &str = "git-version";
@@ -215,6 +215,6 @@ mod tests {
             let found = GitVersion::parse(answer).map(|version| (version.major, version.minor));
             assert_eq!(found, expected, "{answer}");
         }
-        assert!(GitVersion { major: 2, minor: 39 } < MIN_GIT && GitVersion { major: 3, minor: 0 } > MIN_GIT);
+        assert!(GitVersion { major: 2, minor: 38 } < MIN_GIT && GitVersion { major: 3, minor: 0 } > MIN_GIT);
     }
 }

@@ -22,6 +22,8 @@ mod git_command;
 mod git_dir;
 mod hosts;
 mod import;
+#[cfg(unix)]
+mod index_file;
 mod local_mirror;
 mod lock;
 mod materialize;
@@ -47,7 +49,7 @@ pub use materialize::{changed_files, materialize};
 pub use mirror::{Cache, Refresh, ResolvedCommit, Revision};
 pub use pruned::{History, PrunedRepo};
 pub use remove::{Removal, remove_or_set_aside, remove_tree};
-pub use rules::PathGlobs;
+pub use rules::{PathGlobs, PathSeparator, compile_glob};
 pub use source::{RemoteUrl, Source, SourceError};
 pub use tree::{TreeFile, copy_tree, overlay_tree, read_inside, write_entry};
 pub use warning::CaptureWarning;

@@ -1,14 +1,18 @@
 //! Which files are captured: ignore rules, and globs for ignored files that are included nevertheless.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use super::error::RepoError;
 use super::files::path_from_bytes;
+
+/// The maximum number of groups such as `{a,b}` in a glob.
+const MAX_ALTERNATIVES: usize = 64;
 
 /// A set of globs for paths relative to the root of a tree, such as `capture.include` of a case.
 #[derive(Debug, Clone, Default)]
@@ -40,12 +44,10 @@ impl PathGlobs {
         let mut empty = true;
         for pattern in patterns {
             let pattern = pattern.as_ref();
-            let bad = |error: globset::Error| RepoError::BadGlob {
-                pattern: pattern.to_owned(),
-                reason: error.kind().to_string(),
-            };
+            let bad = |reason: String| RepoError::BadGlob { pattern: pattern.to_owned(), reason };
             for glob in globs_of(pattern.trim_start_matches("./").trim_end_matches('/')) {
-                builder.add(GlobBuilder::new(&glob).literal_separator(true).build().map_err(bad)?);
+                let compiled = compile_glob(&glob, PathSeparator::Literal).map_err(bad)?;
+                builder.add(compiled);
             }
             empty = false;
         }
@@ -67,6 +69,55 @@ impl PathGlobs {
     }
 }
 
+/// Whether the wildcards of a glob match `/`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathSeparator {
+    /// Only `**` matches it.
+    Literal,
+    /// `*` and `?` match it too.
+    Matched,
+}
+
+/// Compiles a glob of a file that others write. The compiler is recursive, so deep nesting is an error here.
+///
+/// # Errors
+/// When the pattern is invalid, with the reason.
+pub fn compile_glob(pattern: &str, separator: PathSeparator) -> Result<Glob, String> {
+    if pattern.matches('{').count() > MAX_ALTERNATIVES {
+        return Err(format!("more than {MAX_ALTERNATIVES} groups in braces"));
+    }
+    let literal = separator == PathSeparator::Literal;
+    GlobBuilder::new(pattern).literal_separator(literal).build().map_err(|error| error.kind().to_string())
+}
+
+/// Escapes the braces of a line of a `.gitignore` file, which have no meaning to git.
+fn without_alternatives(line: &str) -> Cow<'_, str> {
+    if !line.contains(['{', '}']) {
+        return Cow::Borrowed(line);
+    }
+    let mut escaped = String::with_capacity(line.len() + 8);
+    let mut letters = line.chars();
+    // The characters of a class such as `[{]` so far.
+    let mut class: Option<usize> = None;
+    while let Some(letter) = letters.next() {
+        match (letter, class) {
+            ('\\', None) => {
+                escaped.push('\\');
+                escaped.extend(letters.next());
+                continue;
+            }
+            ('{' | '}', None) => escaped.push('\\'),
+            ('[', None) => class = Some(0),
+            ('!' | '^', Some(0)) => {}
+            (']', Some(1..)) => class = None,
+            (_, Some(count)) => class = Some(count + 1),
+            _ => {}
+        }
+        escaped.push(letter);
+    }
+    Cow::Owned(escaped)
+}
+
 /// The `.gitignore` files of a tree, by directory (`""` is the root).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct IgnoreRules {
@@ -79,7 +130,7 @@ impl IgnoreRules {
         let content = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content);
         let mut builder = GitignoreBuilder::new(".");
         for line in String::from_utf8_lossy(content).lines() {
-            let _ = builder.add_line(None, line);
+            let _ = builder.add_line(None, &without_alternatives(line));
         }
         if let Ok(rules) = builder.build() {
             self.files.insert(dir.to_vec(), rules);
@@ -138,6 +189,25 @@ mod tests {
             assert_eq!(rules.ignores(path.as_bytes(), kind), expected, "{path}");
         }
         assert!(rules.ignores(b"\xff.log", PathKind::Other));
+    }
+
+    #[test]
+    fn ignore_rules_take_braces_literally() {
+        let mut rules = IgnoreRules::default();
+        let nested = "{".repeat(100_000);
+        rules.add(b"", format!("{nested}\n{{a,b}}\n[{{]x\n[]{{]y\n\\{{z\n").as_bytes());
+        for (path, expected) in
+            [("a", false), ("{a,b}", true), ("{x", true), ("{y", true), ("]y", true), ("{z", true)]
+        {
+            assert_eq!(rules.ignores(path.as_bytes(), PathKind::Other), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn globs_with_deep_nesting_are_rejected() {
+        let error = PathGlobs::new(["{".repeat(100_000)]).expect_err("too deep").to_string();
+        assert!(error.contains("more than 64 groups in braces"), "{error}");
+        assert!(PathGlobs::new(["{a,{b,c}}.rs"]).expect("globs").matches(b"c.rs"));
     }
 
     #[test]

@@ -105,7 +105,8 @@ fn longest_ticks(text: &str) -> usize {
 }
 
 /// Escapes a CSV field (RFC 4180). A text that a spreadsheet would treat as a formula gets a leading apostrophe.
-pub(crate) fn csv_field(text: &str) -> String {
+#[must_use]
+pub fn csv_field(text: &str) -> String {
     let risky = text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) && text.parse::<f64>().is_err();
     // `cat` shows a CSV file on a terminal.
     let text = yb_figures::visible(text);

@@ -23,6 +23,7 @@ mod value;
 pub mod view;
 
 pub use csv::csv;
+pub use escape::csv_field;
 pub use github::{GITHUB_LIMIT, github};
 pub use html::{Html, Page, SINGLE_FILE, html};
 pub use json::{JSON_VERSION, json, write_json};

@@ -1,5 +1,6 @@
 //! The parts of a report that a server shows as pages of their own: one run, one trial, two of them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::BufReader;
 use std::path::{Component, Path};
@@ -124,6 +125,26 @@ pub fn conversations(body: &mut Markup, one: &Trial, two: &Trial) {
 /// Writes the changes of a trial.
 pub fn changes(body: &mut Markup, trial: &Trial) {
     html::trial::changes(body, trial, LIMITS);
+}
+
+/// Writes a patch by file.
+pub fn patch(body: &mut Markup, patch: &str) {
+    html::patch::write_text(body, patch);
+}
+
+/// Returns what each tool call of a trial did in one line, by its id.
+#[must_use]
+pub fn call_labels(trial: &Trial) -> BTreeMap<String, String> {
+    if oversized(trial).is_some() {
+        return BTreeMap::new();
+    }
+    html::transcript::call_labels(&trial.log().unwrap_or_default())
+}
+
+/// Escapes the special characters of a pattern of `--filter`.
+#[must_use]
+pub fn glob(name: &str) -> String {
+    html::reproduce::glob(name)
 }
 
 /// Writes an outcome with its color and mark.

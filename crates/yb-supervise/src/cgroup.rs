@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::limits::{ExceededLimit, LimitEnforcer, Resource, ResourceLimits};
@@ -139,25 +140,49 @@ impl AsFd for Cgroup {
     }
 }
 
+/// Where cgroups of version 2 are mounted.
+#[derive(Debug)]
+struct CgroupMount {
+    root: String,
+    point: String,
+}
+
+/// Reads the mount table once: the kernel takes longer to print it than to fork. A keeper calls this before it forks shims.
+pub(crate) fn find_mount() {
+    let _ = mount();
+}
+
+fn mount() -> Option<&'static CgroupMount> {
+    static MOUNT: OnceLock<Option<CgroupMount>> = OnceLock::new();
+    let find = || locate_mount(&fs::read_to_string("/proc/self/mountinfo").ok()?);
+    MOUNT.get_or_init(find).as_ref()
+}
+
 fn own_cgroup() -> io::Result<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
-    let groups = fs::read_to_string("/proc/self/cgroup")?;
-    locate(&mounts, &groups)
+    let own = fs::read_to_string("/proc/self/cgroup")?;
+    mount()
+        .and_then(|mount| mount.locate(&own))
         .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no cgroup v2 hierarchy is mounted"))
 }
 
-/// Finds the cgroup directory. Version 2 may be mounted anywhere, also beside version 1, and may show only a
-/// subtree.
-fn locate(mountinfo: &str, own: &str) -> Option<PathBuf> {
-    let (root, point) = mountinfo.lines().find_map(|line| {
+/// Finds the mount. Version 2 may be mounted anywhere, also beside version 1, and may show only a subtree.
+fn locate_mount(mountinfo: &str) -> Option<CgroupMount> {
+    mountinfo.lines().find_map(|line| {
         let (before, after) = line.split_once(" - ")?;
         let mut fields = before.split(' ').skip(3);
         let (root, point) = (fields.next()?, fields.next()?);
-        (after.split(' ').next() == Some("cgroup2")).then(|| (unescape(root), unescape(point)))
-    })?;
-    let own = own.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let below = Path::new(own).strip_prefix(&root).ok()?;
-    Some(Path::new(&point).join(below))
+        let is_version_2 = after.split(' ').next() == Some("cgroup2");
+        is_version_2.then(|| CgroupMount { root: unescape(root), point: unescape(point) })
+    })
+}
+
+impl CgroupMount {
+    /// Returns the directory of the cgroup in the content of `/proc/PID/cgroup`.
+    fn locate(&self, own: &str) -> Option<PathBuf> {
+        let own = own.lines().find_map(|line| line.strip_prefix("0::"))?;
+        let below = Path::new(own).strip_prefix(&self.root).ok()?;
+        Some(Path::new(&self.point).join(below))
+    }
 }
 
 /// Decodes mountinfo's octal escapes of space, tab, newline and backslash.
@@ -171,7 +196,8 @@ mod tests {
 
     #[track_caller]
     fn check(mountinfo: &str, own: &str, expected: Option<&str>) {
-        assert_eq!(locate(mountinfo, own).as_deref(), expected.map(Path::new));
+        let found = locate_mount(mountinfo).and_then(|mount| mount.locate(own));
+        assert_eq!(found.as_deref(), expected.map(Path::new));
     }
 
     /// Uses a plain directory, because not every machine has a cgroup with these controllers.

@@ -96,6 +96,7 @@ pub struct Command {
     secrets: Vec<(String, Vec<u8>)>,
     cancel: CancellationToken,
     pause: PauseSwitch,
+    own_pause: PauseSwitch,
     launch: Launch,
     method: Option<ContainmentMethod>,
     shim: Option<PathBuf>,
@@ -140,6 +141,7 @@ impl Command {
             secrets: Vec::new(),
             cancel: CancellationToken::new(),
             pause: PauseSwitch::new(),
+            own_pause: PauseSwitch::new(),
             launch: Launch::Auto,
             method: None,
             shim: None,
@@ -276,6 +278,13 @@ impl Command {
     /// Suspends the child and its deadline while the switch is on. A child that has not started yet waits.
     pub fn pause_on(mut self, switch: PauseSwitch) -> Self {
         self.pause = switch;
+        self
+    }
+
+    /// Suspends the child also while this switch is on, which belongs to this child alone. It is the one that
+    /// [`Child::pause`](crate::Child::pause) sets.
+    pub fn own_pause(mut self, switch: PauseSwitch) -> Self {
+        self.own_pause = switch;
         self
     }
 

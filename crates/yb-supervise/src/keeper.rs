@@ -20,6 +20,7 @@ use rustix::net::{
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, pidfd_send_signal, setpgid, waitid};
 use tokio::io::unix::AsyncFd;
 
+use crate::cgroup;
 use crate::shim::run_shim;
 use crate::sys::{self, Fork, SiblingFork};
 
@@ -63,6 +64,8 @@ impl Keeper {
             Fork::Parent(pid) => Ok(Self { socket, pid }),
             Fork::Child => {
                 drop(socket);
+                // Shims have it from here.
+                cgroup::find_mount();
                 // Ends when the host closes the socket or dies.
                 let _ = serve(keeper_socket);
                 sys::exit_now(0)

@@ -145,8 +145,12 @@ pub(crate) struct PauseState {
 impl PauseState {
     /// Waits until the command may start and counts it as running from then on. Returns immediately if the
     /// command is cancelled.
-    pub(crate) async fn wait_to_start(given: PauseSwitch, cancel: &CancellationToken) -> Self {
-        let switches = [given, PauseSwitch::new()];
+    pub(crate) async fn wait_to_start(
+        given: PauseSwitch,
+        own: PauseSwitch,
+        cancel: &CancellationToken,
+    ) -> Self {
+        let switches = [given, own];
         let changes = switches.each_ref().map(|switch| switch.paused.subscribe());
         let mut state = Self { switches, changes, counted_as_running: false };
         loop {
@@ -235,20 +239,20 @@ mod tests {
     async fn wait_until_idle_returns_when_no_started_command_runs() {
         let (switch, token) = (PauseSwitch::new(), CancellationToken::new());
         switch.wait_until_idle().await;
-        let mut first = PauseState::wait_to_start(switch.clone(), &token).await;
-        let second = PauseState::wait_to_start(switch.clone(), &token).await;
+        let mut first = PauseState::wait_to_start(switch.clone(), PauseSwitch::new(), &token).await;
+        let second = PauseState::wait_to_start(switch.clone(), PauseSwitch::new(), &token).await;
         switch.pause();
         first.set_running(false);
         let moment = Duration::from_millis(20);
         assert!(tokio::time::timeout(moment, switch.wait_until_idle()).await.is_err());
         drop(second);
         switch.wait_until_idle().await;
-        let third = PauseState::wait_to_start(switch.clone(), &token);
+        let third = PauseState::wait_to_start(switch.clone(), PauseSwitch::new(), &token);
         assert!(tokio::time::timeout(moment, third).await.is_err());
         switch.resume();
-        PauseState::wait_to_start(switch.clone(), &token).await;
+        PauseState::wait_to_start(switch.clone(), PauseSwitch::new(), &token).await;
         switch.pause();
         token.cancel();
-        PauseState::wait_to_start(switch, &token).await;
+        PauseState::wait_to_start(switch, PauseSwitch::new(), &token).await;
     }
 }

@@ -29,6 +29,7 @@ mod protocol;
 mod record;
 mod replace;
 mod replay;
+mod request_hold;
 mod request_log;
 mod request_texts;
 mod rewrite;
@@ -53,6 +54,7 @@ pub use crate::replay::{
     Fork, ForkTarget, ParseReplayFaultError, ReplayFault, ReplayFaultKind, ReplayMode, ReplayOptions,
     ReplayOutcome, ReplayServer, ReplaySpeed,
 };
+pub use crate::request_hold::{HeldRequest, HeldRequests};
 pub use crate::request_log::{RequestWatcher, WatchEvent};
 pub use crate::request_texts::RequestTexts;
 pub use crate::script::Script;

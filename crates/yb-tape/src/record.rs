@@ -24,6 +24,7 @@ use crate::format::record::{ResponseEnding, TapeHeader};
 use crate::format::reduce::RequestRetention;
 use crate::loopback::{self, LoopbackServer, RequestHandler};
 use crate::paced_body::{ConnectionDropped, PacedBody};
+use crate::request_hold::HeldRequests;
 use crate::request_texts::RequestTexts;
 use crate::secrets::Secrets;
 use crate::tape::case;
@@ -194,6 +195,12 @@ impl RecordingProxy {
         }
     }
 
+    /// Holds all model requests with tool results from now on, until the caller drops them.
+    #[must_use]
+    pub fn hold_requests(&self) -> Option<HeldRequests> {
+        self.server.as_ref().map(|server| server.traffic().hold())
+    }
+
     /// Returns requests and tokens so far; an exchange counts once it has ended.
     #[must_use]
     pub fn observed(&self) -> ObservedUsage {
@@ -251,6 +258,12 @@ impl ObservingProxy {
         self.server.traffic().watch(texts);
     }
 
+    /// Holds all model requests with tool results from now on, until the caller drops them.
+    #[must_use]
+    pub fn hold_requests(&self) -> HeldRequests {
+        self.server.traffic().hold()
+    }
+
     /// Stops, and returns the last failure of a model request, unless a later request succeeded.
     pub async fn finish(self) -> Option<ObservedFailure> {
         let traffic = Arc::clone(self.server.traffic());
@@ -288,7 +301,7 @@ impl RequestHandler for ProxyHandler {
             }
         };
         if let Some(waiting) = parts.extensions.get::<WaitingSince>() {
-            waiting.read_request(&body);
+            waiting.read_request(&parts, &body).await;
             waiting.start();
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);

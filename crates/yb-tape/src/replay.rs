@@ -19,6 +19,7 @@ pub use self::options::{Fork, ForkTarget, ReplayMode, ReplayOptions, ReplaySpeed
 use crate::error::Error;
 use crate::loopback::{self, LoopbackServer};
 use crate::matching::divergence::Divergence;
+use crate::request_hold::HeldRequests;
 use crate::request_texts::RequestTexts;
 use crate::server::{MockServer, MockServerOptions};
 use crate::tape::Tape;
@@ -127,6 +128,12 @@ impl ReplayServer {
     /// Looks for texts in all model requests from now on.
     pub fn watch_texts(&self, texts: RequestTexts) {
         self.server.traffic().watch(texts);
+    }
+
+    /// Holds all model requests with tool results from now on, until the caller drops them.
+    #[must_use]
+    pub fn hold_requests(&self) -> HeldRequests {
+        self.server.traffic().hold()
     }
 
     /// Returns the outcome so far.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::logged_request::LoggedRequest;
 use crate::loopback::{self, LoopbackServer};
+use crate::request_hold::HeldRequests;
 use crate::request_log::{RequestLog, RequestWatcher};
 use crate::request_texts::RequestTexts;
 use crate::script::Script;
@@ -117,6 +118,12 @@ impl MockServer {
     /// Looks for texts in all model requests from now on.
     pub fn watch_texts(&self, texts: RequestTexts) {
         self.server.traffic().watch(texts);
+    }
+
+    /// Holds all model requests with tool results from now on, until the caller drops them.
+    #[must_use]
+    pub fn hold_requests(&self) -> HeldRequests {
+        self.server.traffic().hold()
     }
 
     /// Watches requests from now on.

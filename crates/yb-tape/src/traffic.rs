@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::header::HeaderMap;
+use hyper::http::request::Parts;
 use hyper::{Method, Request};
 
 use crate::protocol::Endpoint;
+use crate::request_hold::{HeldRequests, RequestHold};
 use crate::request_texts::RequestTexts;
 
 /// How long a request must have waited for its API, without any answer, to count as failed when the agent ends.
@@ -111,6 +113,8 @@ pub(crate) struct ApiTraffic {
     first: OnceLock<blake3::Hash>,
     /// The texts that are looked for in requests.
     watched: OnceLock<RequestTexts>,
+    /// Holds requests with tool results.
+    hold: OnceLock<RequestHold>,
     /// The last failure and its time, unless a request that began later succeeded.
     failure: Mutex<Option<(Instant, ObservedFailure)>>,
 }
@@ -130,6 +134,13 @@ impl ApiTraffic {
         let _ = self.watched.set(texts);
     }
 
+    /// Holds all requests with tool results from now on. Only the first call has an effect.
+    pub(crate) fn hold(&self) -> HeldRequests {
+        let (hold, receiver) = RequestHold::new();
+        let _ = self.hold.set(hold);
+        receiver
+    }
+
     /// Starts observing a request.
     pub(crate) fn begin<B>(self: &Arc<Self>, request: &Request<B>) -> ObservedExchange {
         let uri = request.uri();
@@ -142,6 +153,7 @@ impl ApiTraffic {
             began: Instant::now(),
             waiting: WaitingSince {
                 texts: counts.then(|| self.watched.get().cloned()).flatten(),
+                hold: counts.then(|| self.hold.get().cloned()).flatten(),
                 ..WaitingSince::default()
             },
             status: None,
@@ -197,13 +209,17 @@ pub(crate) struct WaitingSince {
     since: Arc<Mutex<Option<Instant>>>,
     /// The texts that are looked for, if the request counts.
     texts: Option<RequestTexts>,
+    hold: Option<RequestHold>,
 }
 
 impl WaitingSince {
-    /// Looks for texts in the complete request.
-    pub(crate) fn read_request(&self, body: &[u8]) {
+    /// Looks for texts in the complete request, and waits while it is held.
+    pub(crate) async fn read_request(&self, parts: &Parts, body: &[u8]) {
         if let Some(texts) = &self.texts {
             texts.read(body);
+        }
+        if let Some(hold) = &self.hold {
+            hold.wait(parts, body).await;
         }
     }
 

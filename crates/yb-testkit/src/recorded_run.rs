@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+/// Trials with artifacts; of further ones there are only plan and journal.
+const MAX_ARTIFACTS: usize = 1_000;
+
 /// The shape of a generated run.
 #[derive(Debug, Clone)]
 pub struct RecordedRun {
@@ -150,6 +153,9 @@ impl RecordedTrial<'_> {
             "spend": {"agent_usd": usd, "judge_usd": usd / 9.0}, "agent_version": "2.1.300", "model": "claude-opus-5-5",
             "isolation": "bubblewrap", "error": error,
             "evaluators": [{"name": "git-diff", "status": "passed"}, {"name": "command", "status": status}, {"name": "agentic-judge", "status": status}]}));
+        if self.number > MAX_ARTIFACTS {
+            return;
+        }
         let artifacts = run.join("trials").join(&folder).join("attempt-1/artifacts");
         save(&artifacts.join("results.json"), self.results(duration, passed).to_string().as_bytes());
         save(&artifacts.join("youbencha-log.json"), self.log(duration, tokens, usd).to_string().as_bytes());

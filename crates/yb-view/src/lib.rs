@@ -11,6 +11,7 @@
 
 mod address;
 mod body;
+mod controls;
 mod guard;
 mod live;
 mod page;
@@ -20,4 +21,5 @@ mod reviews;
 mod routes;
 mod server;
 
+pub use controls::{Activity, Controls, RunAction};
 pub use server::{ViewError, ViewOptions, ViewServer};

@@ -13,6 +13,7 @@ use yb_report::view::{self, Markup};
 use yb_report::{OutcomeClass, TrialOutcome};
 
 use crate::address;
+use crate::controls::Activity;
 use crate::project::reason;
 use crate::routes::Site;
 
@@ -35,15 +36,15 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn of(info: &RunInfo, key: u64) -> Self {
+    pub(crate) fn of(info: &RunInfo, activity: &Activity, key: u64) -> Self {
         let mut body = Markup::default();
-        write(&mut body, info);
+        write(&mut body, info, activity);
         Self { html: body, active: info.active, key }
     }
 }
 
 /// Writes progress, money, running trials and the latest failures.
-fn write(body: &mut Markup, info: &RunInfo) {
+fn write(body: &mut Markup, info: &RunInfo, activity: &Activity) {
     let tally = info.state.tally();
     body.raw("<div class=\"row\"><h2>Progress</h2><span class=\"hint\">");
     body.text(&format!("{} of {}", count(tally.done), plural(tally.planned, "trial"))).raw("</span></div>");
@@ -64,11 +65,11 @@ fn write(body: &mut Markup, info: &RunInfo) {
         body.raw("<li>cost <b>").text(&money(usd)).raw("</b></li>");
     }
     body.raw("</ul>");
-    running(body, info);
+    running(body, info, activity);
     failures(body, info);
 }
 
-fn running(body: &mut Markup, info: &RunInfo) {
+fn running(body: &mut Markup, info: &RunInfo, activity: &Activity) {
     let running: Vec<(&str, &TrialState)> =
         info.state.trials().filter(|(_, state)| state.in_flight.is_some()).collect();
     if running.is_empty() {
@@ -85,7 +86,11 @@ fn running(body: &mut Markup, info: &RunInfo) {
         };
         body.raw("<li><a").attr("href", &address::trial(&info.run.id(), folder)).raw(">").text(folder);
         body.raw("</a> <span class=\"hint\">").raw(step).raw("</span> <time class=\"since\"");
-        body.attr("datetime", &attempt.started_at).raw("></time></li>");
+        body.attr("datetime", &attempt.started_at).raw("></time>");
+        if let Some(now) = activity.trials.get(*folder) {
+            body.raw(" <span class=\"mono doing\">").text(now).raw("</span>");
+        }
+        body.raw("</li>");
     }
     body.raw("</ul>");
     if running.len() > SHOWN {
@@ -125,7 +130,9 @@ pub(crate) async fn follow_run(site: Arc<Site>, id: String, events: mpsc::Sender
     let mut silent = Duration::ZERO;
     while !events.is_closed() {
         let (from, run) = (Arc::clone(&site), id.clone());
-        let found = tokio::task::spawn_blocking(move || from.project.progress(&run, known)).await;
+        let found =
+            tokio::task::spawn_blocking(move || from.project.progress(&run, &from.activity(&run), known))
+                .await;
         let sent = match found {
             Ok(Ok(Some(progress))) => {
                 known = Some(progress.key);

@@ -57,6 +57,6 @@ impl Page {
 
 const KEYS: &str = "<dialog id=\"keys\" aria-label=\"Keys\"><h2>Keys</h2><dl class=\"facts\">\
 <div><dt>next, previous</dt><dd><kbd>j</kbd> <kbd>k</kbd></dd></div><div><dt>open</dt><dd><kbd>Enter</kbd></dd></div>\
-<div><dt>search</dt><dd><kbd>/</kbd></dd></div><div><dt>page above</dt><dd><kbd>u</kbd></dd></div>\
+<div><dt>next, previous trial or step</dt><dd><kbd>n</kbd> <kbd>p</kbd></dd></div><div><dt>search</dt><dd><kbd>/</kbd></dd></div><div><dt>page above</dt><dd><kbd>u</kbd></dd></div>\
 <div><dt>this help</dt><dd><kbd>?</kbd></dd></div></dl>\
 <form method=\"dialog\"><button class=\"chip\">Close</button></form></dialog>\n";

@@ -4,6 +4,7 @@ pub(crate) mod compare;
 pub(crate) mod review;
 pub(crate) mod run;
 pub(crate) mod runs;
+pub(crate) mod steps;
 pub(crate) mod trend;
 pub(crate) mod trial;
 

@@ -3,20 +3,27 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use yb_engine::evaluate::EvaluatorStatus;
-use yb_engine::run::{RUNS, RunDir, RunFollower, RunInfo, RunLock, RunResults, TrialResults, all_runs};
-use yb_engine::stats::Interval;
+use yb_engine::run::{
+    AttemptRecord, RUNS, RunDir, RunFollower, RunInfo, RunLock, RunResults, TrialResults, all_runs,
+};
+use yb_engine::stats::{ExcludedTrials, Interval, Observation, PassCount, count_outcomes};
 use yb_report::{Run, TrialOutcome};
 
+use crate::controls::Activity;
 use crate::live::Progress;
 
 /// The number of runs whose trials are kept in memory.
 const KEPT: usize = 3;
+
+/// The number of cases of a run whose trend is shown: the figures of all runs are kept.
+const MAX_CASES: usize = 500;
 
 /// The runs below a workspace directory.
 #[derive(Debug)]
@@ -62,6 +69,10 @@ pub(crate) struct RunSummary {
     /// Names and versions of the agents.
     pub(crate) agents: Vec<String>,
     pub(crate) tags: Vec<String>,
+    /// Start commits of the cases, short and without duplicates.
+    pub(crate) commits: Vec<String>,
+    /// Passed and counted trials of each case, by name; empty for a run with too many.
+    pub(crate) cases: BTreeMap<String, PassCount>,
     pub(crate) problems: Vec<String>,
 }
 
@@ -139,10 +150,35 @@ impl Project {
     }
 
     /// Returns the progress of a run if it is not the one with this key.
-    pub(crate) fn progress(&self, id: &str, known: Option<u64>) -> Result<Option<Progress>, Unreadable> {
+    pub(crate) fn progress(
+        &self,
+        id: &str,
+        activity: &Activity,
+        known: Option<u64>,
+    ) -> Result<Option<Progress>, Unreadable> {
         self.follow(id, |follower, _| {
-            let key = follower.offset() * 2 + u64::from(follower.info().active);
-            (known != Some(key)).then(|| Progress::of(follower.info(), key))
+            let mut hasher = DefaultHasher::new();
+            (follower.offset(), follower.info().active, activity.version).hash(&mut hasher);
+            // A number that JavaScript can represent.
+            let key = hasher.finish() >> 12;
+            (known != Some(key)).then(|| Progress::of(follower.info(), activity, key))
+        })
+    }
+
+    /// Returns the record of a trial's last attempt, and the number of the last attempt, which may be running.
+    pub(crate) fn last_attempt(
+        &self,
+        id: &str,
+        folder: &str,
+    ) -> Result<(Option<AttemptRecord>, u32), Unreadable> {
+        self.follow(id, |follower, _| {
+            let state = follower.info().state.get(folder);
+            let record = state.and_then(|state| state.attempts.last());
+            let running = state.and_then(|state| state.in_flight.as_ref()).map(|attempt| attempt.attempt);
+            match running {
+                Some(number) => (None, number),
+                None => (record.cloned(), record.map_or(1, |record| record.attempt)),
+            }
         })
     }
 
@@ -228,7 +264,9 @@ impl RunSummary {
         let versions = decided.iter().filter_map(|record| record.agent_version.clone());
         agents.extend(versions);
         let mut tags: Vec<String> = info.plan.trials.iter().flat_map(|trial| trial.tags.clone()).collect();
-        for names in [&mut agents, &mut tags] {
+        let mut commits: Vec<String> =
+            info.plan.trials.iter().map(|trial| trial.commit.chars().take(7).collect()).collect();
+        for names in [&mut agents, &mut tags, &mut commits] {
             names.sort();
             names.dedup();
         }
@@ -251,9 +289,24 @@ impl RunSummary {
             outcomes,
             agents,
             tags,
+            commits,
+            cases: cases(&results),
             problems: follower.problems(),
         }
     }
+}
+
+/// Counts the passes of each case.
+fn cases(results: &RunResults) -> BTreeMap<String, PassCount> {
+    let mut seen: BTreeMap<&str, Vec<Observation>> = BTreeMap::new();
+    for trial in &results.trials {
+        seen.entry(&trial.case).or_default().push(trial.observation());
+    }
+    if seen.len() > MAX_CASES {
+        return BTreeMap::new();
+    }
+    let passes = |seen: &[Observation]| count_outcomes(seen).passes(false, ExcludedTrials::Omit);
+    seen.iter().map(|(case, seen)| ((*case).to_owned(), passes(seen))).collect()
 }
 
 impl LoadedRun {

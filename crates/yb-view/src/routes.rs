@@ -13,11 +13,12 @@ use tokio::sync::mpsc;
 
 use crate::address::{self, Query};
 use crate::body::ResponseBody;
+use crate::controls::{Activity, ControlForms, Controls, RunAction};
 use crate::guard::{Access, Guard, POLICY};
 use crate::live;
 use crate::page::Page;
 use crate::pages;
-use crate::project::Project;
+use crate::project::{Project, Unreadable};
 use crate::reviews::{self, Label, Review};
 
 /// The maximum size of a form.
@@ -33,6 +34,19 @@ const SCRIPT: &str = include_str!("assets/view.js");
 pub(crate) struct Site {
     pub(crate) guard: Guard,
     pub(crate) project: Project,
+    pub(crate) controls: Option<Arc<dyn Controls>>,
+}
+
+impl Site {
+    /// Returns what running trials do now, if this process executes their run.
+    pub(crate) fn activity(&self, run: &str) -> Activity {
+        let own = self.controls.as_ref().filter(|controls| controls.executes(run));
+        own.map(|controls| controls.activity(run)).unwrap_or_default()
+    }
+
+    fn forms(&self) -> ControlForms<'_> {
+        ControlForms { guard: &self.guard, controls: self.controls.as_deref() }
+    }
 }
 
 type PageResponse = Response<ResponseBody>;
@@ -108,6 +122,9 @@ async fn get(site: &Arc<Site>, path: &str, query: Query) -> PageResponse {
             let name: Vec<String> = name.iter().map(ToString::to_string).collect();
             file(site, id, folder, name).await
         }
+        ["runs", id, "trials", folder, "steps"] if site.project.directory(id).is_some() => {
+            steps(site, id, folder, query).await
+        }
         _ => {
             let site = Arc::clone(site);
             let rendered = tokio::task::spawn_blocking(move || render(&site, &segments, &query)).await;
@@ -117,6 +134,23 @@ async fn get(site: &Arc<Site>, path: &str, query: Query) -> PageResponse {
             })
         }
     }
+}
+
+/// Renders the workspace at a step, whose tree git reads.
+async fn steps(site: &Arc<Site>, id: &str, folder: &str, query: Query) -> PageResponse {
+    let (from, run, trial) = (Arc::clone(site), id.to_owned(), folder.to_owned());
+    let find = move || pages::steps::Steps::read(&from.project, &run, &trial);
+    let found = match tokio::task::spawn_blocking(find).await {
+        Ok(found) => found,
+        Err(_) => return missing(),
+    };
+    let rendered = async {
+        let steps = found?;
+        let snapshot = steps.snapshot(&query).await?;
+        let place = (id, folder);
+        pages::steps::page(&site.project, &site.forms(), place, (&steps, &snapshot), &query)
+    };
+    shown(rendered.await)
 }
 
 /// Renders a page; reads files, so it blocks.
@@ -134,11 +168,15 @@ fn render(site: &Site, segments: &[String], query: &Query) -> PageResponse {
                 pages::message("No such run", &text, "It may have been removed by `yb clean`."),
             );
         }
-        ["runs", id] => pages::run::page(project, id, query),
+        ["runs", id] => pages::run::page(project, (&site.forms(), &site.activity(id)), id, query),
         ["runs", id, "review"] => pages::review::page(project, id, query),
-        ["runs", id, "trials", folder] => pages::trial::page(project, &site.guard, id, folder),
+        ["runs", id, "trials", folder] => pages::trial::page(project, &site.guard, (id, folder), query),
         _ => return missing(),
     };
+    shown(found)
+}
+
+fn shown(found: Result<Page, Unreadable>) -> PageResponse {
     match found {
         Ok(found) => page(StatusCode::OK, found),
         Err(reason) => {
@@ -148,7 +186,7 @@ fn render(site: &Site, segments: &[String], query: &Query) -> PageResponse {
     }
 }
 
-/// Saves a label.
+/// Carries out what a form requests.
 async fn post(site: &Arc<Site>, request: Request<Incoming>) -> PageResponse {
     let (head, body) = request.into_parts();
     let Ok(bytes) = Limited::new(body, MAX_FORM).collect().await else {
@@ -167,14 +205,45 @@ async fn post(site: &Arc<Site>, request: Request<Incoming>) -> PageResponse {
     }
     let Some(segments) = address::segments(head.uri.path()) else { return missing() };
     let parts: Vec<&str> = segments.iter().map(String::as_str).collect();
-    let ["runs", id, "trials", folder, "review"] = parts.as_slice() else { return missing() };
-    let (id, folder, from) = ((*id).to_owned(), (*folder).to_owned(), Arc::clone(site));
-    let saved = tokio::task::spawn_blocking(move || save(&from, &id, &folder, &form)).await;
-    match saved {
+    let from = Arc::clone(site);
+    let act: Box<dyn FnOnce() -> Result<String, String> + Send> = match parts.as_slice() {
+        ["runs", id, "trials", folder, "review"] => {
+            let (id, folder) = ((*id).to_owned(), (*folder).to_owned());
+            Box::new(move || save(&from, &id, &folder, &form))
+        }
+        ["runs", id, "trials", folder, "fork"] => {
+            let (id, folder) = ((*id).to_owned(), (*folder).to_owned());
+            Box::new(move || fork(&from, &id, &folder, &form))
+        }
+        ["runs", id, "control"] => {
+            let id = (*id).to_owned();
+            Box::new(move || control(&from, &id, &form))
+        }
+        _ => return missing(),
+    };
+    match tokio::task::spawn_blocking(act).await {
         Ok(Ok(target)) => redirect(&target),
-        Ok(Err(reason)) => page(StatusCode::BAD_REQUEST, pages::message("Not saved", &reason, "")),
+        Ok(Err(reason)) => page(StatusCode::BAD_REQUEST, pages::message("Not possible", &reason, "")),
         Err(_) => missing(),
     }
+}
+
+/// Stops a run, lets it finish, or repeats its lost trials.
+fn control(site: &Site, id: &str, form: &Query) -> Result<String, String> {
+    let controls = site.controls.as_ref().filter(|controls| controls.executes(id));
+    let controls = controls.ok_or("another process executes this run")?;
+    let action = form.get("action").and_then(RunAction::parse).ok_or("no such action")?;
+    controls.request(id, action)?;
+    Ok(address::run(id))
+}
+
+/// Starts a run that continues from a step of a trial.
+fn fork(site: &Site, id: &str, folder: &str, form: &Query) -> Result<String, String> {
+    let controls = site.controls.as_ref().ok_or("these pages can't start runs")?;
+    let step = form.get("step").ok_or("no step")?;
+    let arguments = pages::steps::fork_arguments(&site.project, id, folder, step)?;
+    controls.start(&arguments)?;
+    Ok("/".to_owned())
 }
 
 fn save(site: &Site, id: &str, folder: &str, form: &Query) -> Result<String, String> {
@@ -194,6 +263,9 @@ fn save(site: &Site, id: &str, folder: &str, form: &Query) -> Result<String, Str
         ..Review::new(&trial.name, label)
     };
     reviews::append(&run, &review).map_err(|error| format!("failed to write the label: {error}"))?;
+    if form.get("queue").is_some() {
+        return pages::review::after(&site.project, id, &trial.name);
+    }
     Ok(format!("{}#review", address::trial(id, &trial.name)))
 }
 

@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use crate::address;
+use crate::controls::Controls;
 use crate::guard::Guard;
 use crate::project::Project;
 use crate::routes::{self, Site};
@@ -50,13 +51,15 @@ pub struct ViewOptions {
     pub root: PathBuf,
     /// The address to listen on; port 0 means any free port.
     pub listen: SocketAddr,
+    /// What pages can start and stop; by default nothing.
+    pub controls: Option<Arc<dyn Controls>>,
 }
 
 impl ViewOptions {
     /// Returns options for a workspace directory: any free port on 127.0.0.1.
     #[must_use]
     pub fn new(root: PathBuf) -> Self {
-        Self { root, listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)) }
+        Self { root, listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), controls: None }
     }
 }
 
@@ -82,7 +85,11 @@ impl ViewServer {
         listener.set_nonblocking(true).map_err(ViewError::Start)?;
         let guard = Guard::new(address);
         let token = guard.token().to_owned();
-        let site = Arc::new(Site { guard, project: Project::new(options.root.clone()) });
+        let site = Arc::new(Site {
+            guard,
+            project: Project::new(options.root.clone()),
+            controls: options.controls.clone(),
+        });
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ViewError::Start)?;
         let (stop, stopped) = oneshot::channel();

@@ -281,9 +281,11 @@ impl DecodeError {
     }
 }
 
+/// Returns the position after a text. Like the parser, it also ends lines at a lone CR.
 fn end_of(before: &str) -> Span {
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    let breaks = before.matches(['\n', '\r']).count() - before.matches("\r\n").count();
+    let line = breaks + 1;
+    let column = before.rsplit(['\n', '\r']).next().unwrap_or_default().chars().count() + 1;
     Span::new(line, column, 1)
 }
 

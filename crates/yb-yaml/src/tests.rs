@@ -133,6 +133,7 @@ fn decode_rejects_large_and_binary_files() {
     assert!(decode(&vec![b' '; MAX_BYTES]).is_ok());
     assert_eq!(decode(b"a: 1\nb: \xff"), Err(DecodeError::NotUtf8(Span::new(2, 4, 1))));
     assert_eq!(decode(b"a: 1\nb: \0"), Err(DecodeError::Nul(Span::new(2, 4, 1))));
+    assert_eq!(decode(b"a: 1\r\nb: 2\rc\0"), Err(DecodeError::Nul(Span::new(3, 2, 1))));
     assert_eq!(decode("\u{feff}a: 1".as_bytes()), Ok("a: 1"));
 }
 

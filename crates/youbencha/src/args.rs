@@ -6,6 +6,7 @@ mod compare;
 mod config;
 mod eval;
 mod examples;
+mod export;
 mod help;
 mod inspect;
 mod otel;
@@ -28,6 +29,7 @@ pub(crate) use config::{
     ConfigCommand, ConfigGetArgs, ConfigInitArgs, ConfigListArgs, ConfigSetArgs, ConfigUnsetArgs,
 };
 pub(crate) use eval::EvalArgs;
+pub(crate) use export::{ExportArgs, ExportFormat};
 pub(crate) use help::{HelpArgs, command, parse, parse_from};
 pub(crate) use inspect::{DoctorArgs, ListArgs, ListKind, VerifyArgs};
 pub(crate) use otel::OtelArgs;
@@ -36,7 +38,7 @@ pub(crate) use prompt::{
 };
 pub(crate) use report::{ReportArgs, ReportFormat};
 pub(crate) use runs::{CleanArgs, RunArgs, ShowArgs};
-pub(crate) use setup::{CompletionsArgs, InitArgs, InstallAgentsArgs, ManArgs};
+pub(crate) use setup::{CompletionsArgs, InitArgs, InstallAgentsArgs, ManArgs, SelfCommand, SelfDoctorArgs};
 pub(crate) use suggest::SuggestArgs;
 pub(crate) use tape::{Api, RecordArgs, TapeDiffArgs, TapeRedactArgs, TapeShowArgs, TapeVerifyArgs};
 
@@ -56,6 +58,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Command {
     /// Send one prompt to Claude Code
     ///
@@ -138,6 +141,13 @@ pub(crate) enum Command {
     #[command(after_long_help = examples::EVAL)]
     Eval(EvalArgs),
 
+    /// Export a run to ATIF, Inspect, Harbor, data frames or SWE-bench predictions
+    ///
+    /// Writes files that other tools read. The same run always gives the same files. Text is exported as it was recorded, without known
+    /// secrets.
+    #[command(after_long_help = examples::EXPORT)]
+    Export(ExportArgs),
+
     /// Print help of a command or topic
     Help(HelpArgs),
 
@@ -195,6 +205,10 @@ pub(crate) enum Command {
     // Hidden: the `command` agent of the demo, tests and benchmarks.
     #[command(hide = true)]
     ScriptedAgent,
+
+    /// Show how this program was installed and how to update it
+    #[command(subcommand, name = "self", arg_required_else_help = true, after_long_help = examples::SELF)]
+    Self_(SelfCommand),
 
     /// Show a run or a trial
     ///
@@ -344,6 +358,7 @@ pub(crate) struct DemoArgs {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum TapeCommand {
     /// Compare two tapes turn by turn
     ///

@@ -11,6 +11,7 @@ mod demo;
 mod diff;
 mod doctor;
 mod eval;
+mod export;
 mod gate;
 mod help;
 mod index;
@@ -23,9 +24,11 @@ mod report;
 mod run;
 mod schema;
 mod scripted_agent;
+mod self_doctor;
 mod show;
 mod suggest;
 mod tape;
+mod trajectory;
 mod trend;
 mod validate;
 mod verify;
@@ -35,7 +38,7 @@ use std::path::PathBuf;
 
 use yb_engine::Extensions;
 
-use crate::args::{Args, Command};
+use crate::args::{Args, Command, SelfCommand};
 use crate::error::CliError;
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
@@ -62,6 +65,7 @@ pub(crate) fn run(args: &Args, extensions: &Extensions, printer: &mut Printer) -
         Command::Diff(args) => diff::run(args, extensions, printer),
         Command::Doctor(args) => doctor::run(args, extensions, printer),
         Command::Eval(args) => eval::run(args, extensions, printer),
+        Command::Export(args) => export::run(args, printer),
         Command::Gate(args) => gate::run(args, extensions, printer),
         Command::Help(args) => help::run(args, extensions, printer),
         Command::Index(command) => index::run(command, printer),
@@ -75,6 +79,7 @@ pub(crate) fn run(args: &Args, extensions: &Extensions, printer: &mut Printer) -
         Command::Run(args) => run::run(args, extensions, printer),
         Command::Schema(args) => schema::run(args, extensions, printer),
         Command::ScriptedAgent => scripted_agent::run(printer),
+        Command::Self_(SelfCommand::Doctor(args)) => self_doctor::run(args, printer),
         Command::Show(args) => show::run(args, printer),
         Command::SuggestTestcase(args) => suggest::run(args, extensions, printer),
         Command::Tape(command) => tape::run(command, extensions, printer),

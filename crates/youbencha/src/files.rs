@@ -15,6 +15,16 @@ pub(crate) fn exists(path: &Path) -> bool {
 
 /// Writes `relative` below `root` atomically and creates its directories. An existing link is rejected.
 pub(crate) fn write(root: &Path, relative: &Path, content: &str) -> Result<(), CliError> {
+    write_bytes(root, relative, content.as_bytes(), Durability::Synced)
+}
+
+/// Writes bytes like [`write`].
+pub(crate) fn write_bytes(
+    root: &Path,
+    relative: &Path,
+    content: &[u8],
+    durability: Durability,
+) -> Result<(), CliError> {
     let mut at = root.to_owned();
     let mut steps = relative.components().peekable();
     while let Some(step) = steps.next() {
@@ -30,7 +40,7 @@ pub(crate) fn write(root: &Path, relative: &Path, content: &str) -> Result<(), C
             fs::create_dir(&at).map_err(|error| failed("create directory", &at, error))?;
         }
     }
-    write_atomic(&at, content.as_bytes(), Durability::Synced).map_err(|error| failed("write", &at, error))
+    write_atomic(&at, content, durability).map_err(|error| failed("write", &at, error))
 }
 
 /// Rejects a link, which may lead to a file that the user did not name.

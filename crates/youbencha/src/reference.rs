@@ -365,6 +365,10 @@ fn files() -> String {
         (format!("{runs}/RUN/trials/TRIAL/attempt-N/artifacts/results.json"), "results of the trial"),
         (format!("{runs}/RUN/trials/TRIAL/attempt-N/artifacts/git-diff.patch"), "changes of the agent"),
         (format!("{runs}/RUN/gradings/N-ID"), "results of `yb eval --from`"),
+        (
+            format!("{runs}/RUN/trials/TRIAL/attempt-N/artifacts/steps.jsonl"),
+            "trees after each step of the agent, with `--steps`",
+        ),
         (format!("{runs}/RUN/reviews.jsonl"), "labels of reviewers in `yb view`"),
         (yb_engine::run::CACHE.to_owned(), "cached repositories, prepared trees and results of checks"),
         ("checks/DIGEST/trials".to_owned(), "artifacts of a case that `yb check` did not prove"),

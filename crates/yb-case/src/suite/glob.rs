@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use globset::GlobBuilder;
 use ignore::WalkBuilder;
 
 use crate::files::{self, FileError};
+use yb_repo::{PathSeparator, compile_glob};
 
 /// The maximum number of files and directories to search.
 const MAX_ENTRIES: usize = 100_000;
@@ -34,8 +34,8 @@ pub(super) fn is_pattern(text: &str) -> bool {
 /// Hidden files need an explicit dot. Symbolic links to directories are not followed.
 pub(super) fn expand(dir: &Path, pattern: &str) -> Result<Vec<PathBuf>, GlobError> {
     let relative = files::relative(pattern).map_err(FileError::Bad)?;
-    let glob = GlobBuilder::new(&relative.to_string_lossy()).literal_separator(true).build();
-    let glob = glob.map_err(|error| GlobError::Bad(error.kind().to_string()))?.compile_matcher();
+    let glob = compile_glob(&relative.to_string_lossy(), PathSeparator::Literal);
+    let glob = glob.map_err(GlobError::Bad)?.compile_matcher();
     let fixed: PathBuf = relative.iter().take_while(|part| !is_pattern(&part.to_string_lossy())).collect();
     let base = if fixed.as_os_str().is_empty() {
         dir.canonicalize().map_err(FileError::Io)?

@@ -1,10 +1,11 @@
 //! Selectors: `include` and `exclude` of a suite.
 
-use globset::{GlobBuilder, GlobMatcher};
+use globset::GlobMatcher;
 
 use super::cases::CaseSource;
 use super::variant::Variant;
 use crate::check::join;
+use yb_repo::{PathSeparator, compile_glob};
 use yb_yaml::Node;
 use yb_yaml::diagnostic::{Diagnostics, quoted};
 
@@ -115,11 +116,11 @@ fn one(node: &Node, key: &str, candidates: &Candidates<'_>, found: &mut Diagnost
 }
 
 fn matcher(text: &str, node: &Node, key: &str, found: &mut Diagnostics<'_>) -> Option<GlobMatcher> {
-    match GlobBuilder::new(text).literal_separator(false).build() {
+    match compile_glob(text, PathSeparator::Matched) {
         Ok(glob) => Some(glob.compile_matcher()),
-        Err(error) => {
+        Err(reason) => {
             found
-                .error(node.span, key, format!("invalid pattern ({}): {}", error.kind(), quoted(text)))
+                .error(node.span, key, format!("invalid pattern ({reason}): {}", quoted(text)))
                 .expected("a name with the wildcards `*` and `?`");
             None
         }

@@ -1,5 +1,6 @@
 //! What a check of a case showed, and where it is kept for the runs that follow.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
@@ -53,9 +54,11 @@ const LISTED: usize = 3;
 /// Describes how many cases of a run were proven when it started, and which were not. `None` if an older version recorded the run.
 pub fn proven_cases<'a>(trials: impl IntoIterator<Item = (&'a str, Option<Proof>)>) -> Option<String> {
     let mut cases: Vec<(&str, Proof)> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
     for (case, proof) in trials {
         let proof = proof?;
-        match cases.iter_mut().find(|(known, _)| *known == case) {
+        let place = *places.entry(case).or_insert(cases.len());
+        match cases.get_mut(place) {
             // Variants may differ; a case is proven if it is with all of them.
             Some((_, known)) if *known == Proof::Proven => *known = proof,
             Some(_) => {}

@@ -11,7 +11,7 @@ use super::{IndexError, IndexSummary, QueryResult, file};
 use crate::run::{RunDir, RunInfo, RunResults, all_runs};
 
 /// The version of the schema. An index with another version is rebuilt.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 /// How long to wait for another process that writes to the index.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -25,7 +25,11 @@ CREATE TABLE trials (
   repeat INTEGER NOT NULL, outcome TEXT, attempts INTEGER NOT NULL, duration_ms INTEGER, cost_usd REAL, tokens INTEGER,
   turns INTEGER, model TEXT, agent_version TEXT, isolation TEXT, error TEXT, PRIMARY KEY (run, trial)
 ) WITHOUT ROWID;
-CREATE INDEX trials_by_case ON trials (case_name, variant);";
+CREATE INDEX trials_by_case ON trials (case_name, variant);
+CREATE TABLE verdicts (
+  run TEXT NOT NULL, trial TEXT NOT NULL, evaluator TEXT NOT NULL, status TEXT NOT NULL, message TEXT
+);
+CREATE INDEX verdicts_by_trial ON verdicts (run, trial);";
 
 fn file_error(root: &Path) -> impl Fn(rusqlite::Error) -> IndexError {
     let path = file(root);
@@ -37,12 +41,26 @@ fn file_error(root: &Path) -> impl Fn(rusqlite::Error) -> IndexError {
 /// # Errors
 /// Returns an error when the index is busy or rebuilding fails.
 pub fn update(root: &Path, results: &RunResults) -> Result<(), IndexError> {
+    if is_outdated(root) {
+        return rebuild(root).map(drop);
+    }
     match open(root).and_then(|mut index| put(&mut index, results)) {
         Ok(()) => Ok(()),
         // The index of the other process will be complete: the journals are the source of truth.
         Err(error) if is_busy(&error) => Err(file_error(root)(error)),
         Err(_) => rebuild(root).map(drop),
     }
+}
+
+/// Returns whether there is an index, and another version wrote it.
+#[must_use]
+pub fn is_outdated(root: &Path) -> bool {
+    let read = || {
+        let index = Connection::open_with_flags(file(root), OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        index.busy_timeout(BUSY_TIMEOUT)?;
+        index.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
+    };
+    file(root).is_file() && read().is_ok_and(|version| version != VERSION)
 }
 
 fn is_busy(error: &rusqlite::Error) -> bool {
@@ -60,7 +78,7 @@ pub fn rebuild(root: &Path) -> Result<IndexSummary, IndexError> {
     let fill = || {
         let mut index = open(root)?;
         let all = index.transaction()?;
-        all.execute_batch("DELETE FROM trials; DELETE FROM runs;")?;
+        all.execute_batch("DELETE FROM verdicts; DELETE FROM trials; DELETE FROM runs;")?;
         results.iter().try_for_each(|results| insert(&all, results))?;
         all.commit()
     };
@@ -123,7 +141,7 @@ fn open(root: &Path) -> rusqlite::Result<Connection> {
     let known: i64 = index.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if known != VERSION {
         index.execute_batch(&format!(
-            "BEGIN IMMEDIATE; DROP TABLE IF EXISTS runs; DROP TABLE IF EXISTS trials; {TABLES}
+            "BEGIN IMMEDIATE; DROP TABLE IF EXISTS runs; DROP TABLE IF EXISTS trials; DROP TABLE IF EXISTS verdicts; {TABLES}
              PRAGMA user_version = {VERSION}; COMMIT;"
         ))?;
     }
@@ -137,7 +155,9 @@ fn put(index: &mut Connection, results: &RunResults) -> rusqlite::Result<()> {
 }
 
 fn insert(change: &Transaction<'_>, results: &RunResults) -> rusqlite::Result<()> {
-    change.execute("DELETE FROM trials WHERE run = ?1", [&results.run])?;
+    for table in ["trials", "verdicts"] {
+        change.execute(&format!("DELETE FROM {table} WHERE run = ?1"), [&results.run])?;
+    }
     let passed = results.outcomes.get(&yb_model::outcome::Outcome::Passed).copied().unwrap_or(0);
     let gates = results.gates.as_ref().map(|report| report.status.label());
     change.execute(
@@ -158,8 +178,19 @@ fn insert(change: &Transaction<'_>, results: &RunResults) -> rusqlite::Result<()
     let mut each = change.prepare(
         "INSERT INTO trials VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
     )?;
+    let mut verdict = change.prepare("INSERT INTO verdicts VALUES (?1, ?2, ?3, ?4, ?5)")?;
     for trial in &results.trials {
         let result = trial.result();
+        for graded in result.into_iter().flat_map(|result| &result.evaluators) {
+            let status = serde_json::to_value(graded.status).unwrap_or_default();
+            verdict.execute(params![
+                results.run,
+                trial.trial,
+                graded.name,
+                status.as_str().unwrap_or_default(),
+                graded.message
+            ])?;
+        }
         each.execute(params![
             results.run,
             trial.trial,

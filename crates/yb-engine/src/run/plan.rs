@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use globset::{GlobBuilder, GlobMatcher};
+use globset::GlobMatcher;
 use serde::{Deserialize, Serialize};
 
 use super::error::RunError;
@@ -13,6 +13,7 @@ use crate::gates::Gates;
 use yb_agents::trace::TrialStart;
 use yb_case::suite::{Combination, SourceFile, Suite};
 use yb_model::safe_name;
+use yb_repo::{PathSeparator, compile_glob};
 
 /// The version of the format of `plan.json`. Newer plans are rejected.
 pub const PLAN_VERSION: u32 = 1;
@@ -63,6 +64,9 @@ pub struct PlanOptions {
     /// Deletes workspaces after grading.
     #[serde(default)]
     pub delete_workspace: bool,
+    /// Records the workspace after each step of every agent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub steps: bool,
     /// Number of retries after an infrastructure or API failure.
     pub retries: u32,
     /// Maximum number of concurrent trials, by agent.
@@ -96,6 +100,7 @@ impl PlanOptions {
             allow_private_hosts: false,
             allow_paths: Vec::new(),
             delete_workspace: false,
+            steps: false,
             retries: suite.retries,
             concurrency: suite.concurrency.clone(),
             max_cost_usd: suite.max_cost_usd,
@@ -108,8 +113,8 @@ impl PlanOptions {
     }
 }
 
-fn is_default(limits: &yb_case::TrialLimits) -> bool {
-    *limits == yb_case::TrialLimits::default()
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// A planned trial.
@@ -224,7 +229,7 @@ impl Filter {
         if pattern.is_empty() {
             return Err("expected a name or a pattern".to_owned());
         }
-        let glob = GlobBuilder::new(pattern).build().map_err(|error| error.kind().to_string())?;
+        let glob = compile_glob(pattern, PathSeparator::Matched)?;
         Ok(Self { field, pattern: glob.compile_matcher(), text: text.to_owned() })
     }
 

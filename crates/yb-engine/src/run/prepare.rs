@@ -152,6 +152,7 @@ impl RunContext {
         }
         runner.isolation = options.isolation;
         runner.network = options.network;
+        runner.steps = options.steps;
         runner.tape.clone_from(&options.tape);
         runner.shim.clone_from(&self.shim);
         runner.pause = self.pause.clone();

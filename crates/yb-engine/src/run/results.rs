@@ -103,7 +103,8 @@ pub struct TrialResults {
 
 impl TrialResults {
     /// Returns the observation for statistics. Replays of one tape count as one observation.
-    pub(crate) fn observation(&self) -> Observation {
+    #[must_use]
+    pub fn observation(&self) -> Observation {
         self.observed(ObservedOutcome::of(self.outcome))
     }
 

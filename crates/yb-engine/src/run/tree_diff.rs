@@ -5,7 +5,7 @@ use std::path::Path;
 use tempfile::TempDir;
 use yb_case::suite::Suite;
 use yb_repo::diff::Diff;
-use yb_repo::{Git, ObjectStore};
+use yb_repo::{Git, ObjectStore, TreeFile};
 
 use super::dir::{CACHE, RunDir};
 use super::error::RunError;
@@ -80,6 +80,48 @@ pub async fn diff_trees(
         text = std::fs::read(&path).map_err(RunError::io("read", &path))?;
     }
     Ok(TreeDiff { files, text })
+}
+
+/// A recorded tree, its difference to another one, and the content of one of its files.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct TreeSnapshot {
+    /// All files and links of the tree.
+    pub files: Vec<TreeFile>,
+    /// The difference to the other tree.
+    pub diff: TreeDiff,
+    /// The content of the requested file; `None` if the tree does not have it, or if it is larger than the limit.
+    pub content: Option<Vec<u8>>,
+}
+
+/// Reads a recorded tree as it is, with secrets that an agent may have written to it.
+///
+/// # Errors
+/// Returns an error when a tree is missing or git fails.
+pub async fn read_tree(
+    run: &RunDir,
+    (before, tree): (&str, &str),
+    file: Option<(&str, u64)>,
+) -> Result<TreeSnapshot, RunError> {
+    let failed = |error: yb_repo::RepoError| RunError::from_trial(TrialError::from(error));
+    let (scratch, store) = reading_store(&[run]).await?;
+    let files = store.list(tree).await.map_err(failed)?;
+    let mut diff = TreeDiff::default();
+    if before != tree {
+        diff.files = store.diff(before, tree).await.map_err(failed)?;
+        let path = scratch.path().join("text");
+        if store.write_diff_text(before, tree, &path, &[]).await.map_err(failed)? {
+            diff.text = std::fs::read(&path).map_err(RunError::io("read", &path))?;
+        }
+    }
+    let wanted = file
+        .and_then(|(name, limit)| files.iter().find(|one| one.path == name.as_bytes() && one.size <= limit));
+    let content = match wanted {
+        Some(wanted) => store.contents(&[wanted]).await.map_err(failed)?.pop(),
+        None => None,
+    };
+    store.close().await;
+    Ok(TreeSnapshot { files, diff, content })
 }
 
 impl RunContext {

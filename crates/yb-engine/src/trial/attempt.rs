@@ -10,6 +10,7 @@ use super::attempt_dirs::AttemptDirs;
 use super::hooks::{self, HookResult};
 use super::isolation::IsolationPlan;
 use super::model_endpoint::{ModelServers, TapeReport};
+use super::steps::{StepRecorder, StepSource};
 use super::{
     AttemptContext, FinishedAttempt, RESULTS_FILE, RecordedStart, Runner, SandboxSpec, StartPoint,
     TrialError, TrialStep, add_ons, agent, attribution, environment, overlay,
@@ -97,7 +98,7 @@ impl Runner {
 
         on_step(TrialStep::Acting { agent: adapter.spec().name });
         let setup = AgentSetup { adapter, config, host, sandbox };
-        let mut run = self.run_agent(case, attempt, &dirs, setup, prepared.disk_before, &secrets).await?;
+        let mut run = self.run_agent(case, attempt, &dirs, setup, &prepared, &secrets).await?;
         let PreparedWorkspace { workspace, start, stamps, mut hooks, .. } = prepared;
         warnings.extend(prepared.warnings);
         let captured = match workspace.overlay() {
@@ -288,7 +289,7 @@ impl Runner {
         attempt: &AttemptContext<'_>,
         dirs: &AttemptDirs,
         setup: AgentSetup,
-        disk_before: Option<u64>,
+        prepared: &PreparedWorkspace,
         secrets: &Secrets,
     ) -> Result<AgentRun, TrialError> {
         let AgentSetup { adapter, config, mut host, sandbox } = setup;
@@ -306,16 +307,25 @@ impl Runner {
         let watched = add_ons::texts(&context.config);
         endpoint.watch_texts(&watched);
         context.trace.clone_from(&trace);
-        context.disk_before = disk_before;
+        context.disk_before = prepared.disk_before;
         context.api_observed = endpoint.unobserved().is_none();
         context.api_observation = match endpoint.unobserved() {
             Some(reason) => Some(format!("not observed: {reason}")),
             None => endpoint.is_observed().then(|| "observed".to_owned()),
         };
+        let mut steps = None;
+        if self.steps || case.capture_steps {
+            steps = endpoint.hold_requests().map(|held| {
+                let PreparedWorkspace { workspace, start, stamps, .. } = prepared;
+                let source = StepSource { workspace, start, stamps: stamps.as_ref() };
+                StepRecorder::new(attempt, dirs, source, held, context.step_pause.clone())
+            });
+        }
+        let unrecorded = (self.steps || case.capture_steps) && steps.is_none();
         let mut config_error = None;
         let mut executed = match endpoint.case_divergence() {
             Some(divergence) => ExecutionResult::skipped(divergence.to_string()),
-            None => match execute(adapter, &context, &endpoint).await {
+            None => match execute(adapter, &context, &endpoint, steps.as_mut()).await {
                 Ok(result) => result,
                 Err(error) => {
                     let available = adapter.check_availability(&context.config, &context.host).await;
@@ -329,6 +339,11 @@ impl Runner {
                 }
             },
         };
+        if unrecorded {
+            let warning = "steps were not recorded: no server stands between the agent and its model";
+            executed.warnings.push(warning.to_owned());
+        }
+        executed.warnings.extend(steps.map(StepRecorder::finish).unwrap_or_default());
         let seen = endpoint.is_observed().then_some(watched);
         let (tape, evidence) = endpoint.finish(&mut executed).await;
         evidence.check(adapter.spec(), &mut executed);
@@ -452,9 +467,16 @@ async fn execute(
     adapter: &dyn Adapter,
     context: &ExecutionContext,
     endpoint: &ModelServers,
+    steps: Option<&mut StepRecorder<'_>>,
 ) -> Result<ExecutionResult, AdapterError> {
     tokio::select! {
         ended = adapter.execute(context) => ended,
+        never = async {
+            if let Some(steps) = steps {
+                steps.run().await;
+            }
+            std::future::pending().await
+        } => never,
         never = async {
             endpoint.wait_for_divergence().await;
             context.cancellation.cancel();

@@ -41,7 +41,8 @@ pub struct DirectoryEvaluation {
 }
 
 impl Runner {
-    /// Grades a directory without changing it and without running anything from its `.git`.
+    /// Grades a directory without changing it and without running anything from its `.git`. Evaluators of what the agent said and
+    /// called read the log, if one is given.
     ///
     /// # Errors
     /// Returns an error when the directory can't be graded on this machine.
@@ -49,6 +50,7 @@ impl Runner {
         &self,
         eval: &EvalFile,
         directory: &Path,
+        log: Option<YouBenchaLog>,
     ) -> Result<DirectoryEvaluation, TrialError> {
         let (began, started_at) = (self.pause.stopwatch(), Timestamp::now());
         let case = eval.case();
@@ -75,7 +77,8 @@ impl Runner {
         warnings.extend(left_out.iter().map(CaptureWarning::to_string));
 
         let said = format!("Evaluation of an existing directory: {}", eval.name);
-        let log = manual(said, directory, started_at, level.used);
+        let log = log.unwrap_or_else(|| manual(said, directory, started_at, level.used));
+        let agent = log.agent.name.clone();
         log.write(&dirs.artifacts)?;
         let secrets = self.secrets(&case)?;
         let patch = dirs.artifacts.join(PATCH_FILE);
@@ -123,7 +126,7 @@ impl Runner {
                 network: NetworkMode::Open,
             },
             agent: results::AgentInfo {
-                kind: MANUAL.to_owned(),
+                kind: agent,
                 youbencha_log_path: LOG_FILE.to_owned(),
                 status: ExecutionStatus::Success,
                 exit_code: 0,

@@ -1,4 +1,4 @@
-//! Workspaces as overlays: decides whether a workspace is one, and creates it.
+//! Workspaces as overlays or copies of a shared checkout: decides what a workspace is, and creates it.
 
 use std::path::Path;
 
@@ -7,7 +7,9 @@ use super::{AttemptContext, Runner, SandboxSpec, TrialError, overlay};
 use yb_agents::Isolation;
 use yb_case::config::ConfigSource;
 use yb_case::{Case, PostHook};
-use yb_repo::{Git, LaidFiles, PathGlobs, SharedCheckout, Workspace, WorkspaceOptions, overlay_tree};
+use yb_repo::{
+    Git, LaidFiles, PathGlobs, RepoError, SharedCheckout, Workspace, WorkspaceOptions, overlay_tree,
+};
 use yb_supervise::OverlayMount;
 
 impl Runner {
@@ -29,12 +31,37 @@ impl Runner {
                 return Ok(shared.workspace(&dirs.workspace, &dirs.layer).await?);
             }
         }
-        let workspace = attempt.start.cut.workspace(&git, &dirs.workspace, options).await?;
+        let workspace = match self.copied_workspace(attempt, dirs, sandbox, &git, options).await? {
+            Some(copied) => copied,
+            None => attempt.start.cut.workspace(&git, &dirs.workspace, options).await?,
+        };
         if !case.overlay.is_empty() {
             let (laid, target) = (case.overlay.clone(), dirs.workspace.clone());
             yb_repo::blocking(move || Ok(overlay::apply(&laid, &target))).await??;
         }
         Ok(workspace)
+    }
+
+    /// Copies a small workspace from a shared checkout, which takes less time than git. `None` if no checkout can be shared, or if an
+    /// agent could change it.
+    async fn copied_workspace(
+        &self,
+        attempt: &AttemptContext<'_>,
+        dirs: &AttemptDirs,
+        sandbox: &SandboxSpec,
+        git: &Git,
+        options: &WorkspaceOptions,
+    ) -> Result<Option<Workspace>, TrialError> {
+        let cut = &attempt.start.cut;
+        if sandbox.isolation != Isolation::Bubblewrap || cut.is_large() {
+            return Ok(None);
+        }
+        let nothing = LaidFiles { key: "", write: |_: &Path| Ok::<_, RepoError>(()) };
+        let open = async || cut.shared_checkout(git, options, nothing).await.ok();
+        match attempt.known.checkout.get_or_init(open).await {
+            Some(shared) => Ok(Some(shared.copied_workspace(git, &dirs.workspace).await?)),
+            None => Ok(None),
+        }
     }
 
     /// Returns the checkout that the trials of a combination share, with the files that the case lays over it and those that

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use yb_tape::{
-    ApiCredentials, Divergence, Fork, ForkTarget, MockServer, MockServerOptions, ObservedUsage,
+    ApiCredentials, Divergence, Fork, ForkTarget, HeldRequests, MockServer, MockServerOptions, ObservedUsage,
     ObservingProxy, ParseReplayFaultError, RecordingOptions, RecordingProxy, ReplayFault, ReplayMode,
     ReplayOptions, ReplayServer, ReplaySpeed, RequestTexts, Script, Secrets, Tape, Upstream, Vars,
 };
@@ -337,6 +337,19 @@ impl ModelServers {
             replayer.watch_texts(texts.clone());
         } else if let Some(script) = &self.script {
             script.watch_texts(texts.clone());
+        }
+    }
+
+    /// Holds the model requests of the agent that carry tool results; `None` if no server stands between the agent and its model.
+    pub(super) fn hold_requests(&self) -> Option<HeldRequests> {
+        if let Some(observer) = &self.observer {
+            Some(observer.hold_requests())
+        } else if let Some((recorder, _)) = &self.recorder {
+            recorder.hold_requests()
+        } else if let Some(replayer) = &self.replayer {
+            Some(replayer.hold_requests())
+        } else {
+            self.script.as_ref().map(MockServer::hold_requests)
         }
     }
 

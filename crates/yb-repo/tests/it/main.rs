@@ -3,6 +3,8 @@
 mod base_tree;
 mod capture;
 mod consolidate;
+#[cfg(unix)]
+mod copied;
 mod diff;
 mod local_mirror;
 mod overlay;

@@ -207,10 +207,10 @@ async fn old_git_is_rejected_with_a_hint() {
     let dirs = TestDirs::new();
     assert!(dirs.git.check().await.unwrap() >= MIN_GIT);
     let old = dirs.path("old-git");
-    fs::write(&old, "#!/bin/sh\necho git version 2.39.5\n").unwrap();
+    fs::write(&old, "#!/bin/sh\necho git version 2.38.5\n").unwrap();
     make_executable(&old);
     let error = git(dirs.dir.path()).program(&old).check().await.unwrap_err();
-    assert_eq!(error.to_string(), "git 2.39 is too old (minimum 2.41)");
+    assert_eq!(error.to_string(), "git 2.38 is too old (minimum 2.39)");
     assert!(error.hint().unwrap().contains("PATH"));
     let error = git(dirs.dir.path()).program("no-such-git").check().await.unwrap_err();
     assert!(error.hint().unwrap().contains("install git"), "{error}");

@@ -27,6 +27,14 @@ pub(super) fn write(body: &mut Markup, trial: &Trial, room: usize) {
     body.raw("</section>");
 }
 
+/// Writes a patch without a frame.
+pub(crate) fn write_text(body: &mut Markup, patch: &str) {
+    let files = files(patch);
+    for file in &files {
+        write_file(body, file, files.len() <= FILES);
+    }
+}
+
 /// One file of a patch.
 #[derive(Debug, Default)]
 struct File<'a> {

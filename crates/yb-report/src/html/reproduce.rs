@@ -30,7 +30,7 @@ pub(super) fn write(body: &mut Markup, run: &Run, trial: &Trial) {
 }
 
 /// Escapes the special characters of a pattern.
-fn glob(name: &str) -> String {
+pub(crate) fn glob(name: &str) -> String {
     let mut pattern = String::with_capacity(name.len());
     for c in name.chars() {
         if "*?[]{}\\".contains(c) {

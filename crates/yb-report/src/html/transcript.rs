@@ -272,6 +272,20 @@ fn role_class(role: &str) -> &'static str {
     }
 }
 
+/// Returns name and most telling argument of each tool call, by its id.
+pub(crate) fn call_labels(log: &Value) -> BTreeMap<String, String> {
+    let workspace = log["environment"]["working_directory"].as_str().unwrap_or_default();
+    let calls = log["tool_calls"].as_array().into_iter().flatten();
+    calls
+        .filter_map(|call| {
+            let name = call["name"].as_str().unwrap_or("tool");
+            let arguments = relative_paths(call["arguments"].as_str().unwrap_or_default(), workspace);
+            let arguments = summarize_arguments(&arguments);
+            Some((call["id"].as_str()?.to_owned(), format!("{name}: {arguments}")))
+        })
+        .collect()
+}
+
 /// Returns the most telling argument of a tool call: its command, file or pattern.
 fn summarize_arguments(arguments: &str) -> String {
     let parsed: Value = serde_json::from_str(arguments).unwrap_or_default();

@@ -4,6 +4,7 @@
 #[cfg(unix)]
 use super::Launch;
 use std::path::Path;
+use std::pin::Pin;
 
 use super::{Command, OutputMode};
 use crate::backend::{Backend, BackendKind};
@@ -29,8 +30,18 @@ impl Command {
     /// # Errors
     /// Returns why the child could not be started; [`SpawnError::hint`] suggests a fix.
     pub async fn spawn(self) -> Result<Child, SpawnError> {
+        self.boxed_spawn().await
+    }
+
+    /// Boxed, so that the body is compiled here and not again in each caller, as bodies of async functions are: they were 0.9 MB.
+    fn boxed_spawn(self) -> Pin<Box<dyn Future<Output = Result<Child, SpawnError>> + Send>> {
+        Box::pin(self.spawn_now())
+    }
+
+    async fn spawn_now(self) -> Result<Child, SpawnError> {
         let system = |what| move |source| SpawnError::System { what, source };
-        let pause_state = PauseState::wait_to_start(self.pause.clone(), &self.cancel).await;
+        let pause_state =
+            PauseState::wait_to_start(self.pause.clone(), self.own_pause.clone(), &self.cancel).await;
         let mut env = self.env.resolve(std::env::vars_os());
         let egress = self.sandbox.as_ref().filter(|sandbox| sandbox.network == Network::Filtered);
         let proxy_setup = match egress {

@@ -378,7 +378,7 @@ impl RequestHandler for ReplayHandler {
             Ok(body) => {
                 let body = body.to_bytes();
                 if let Some(observer) = parts.extensions.get::<WaitingSince>() {
-                    observer.read_request(&body);
+                    observer.read_request(&parts, &body).await;
                 }
                 self.respond(parts, body).await
             }

@@ -81,7 +81,7 @@ impl ScriptHandler {
             }
         };
         if let Some(waiting) = parts.extensions.get::<WaitingSince>() {
-            waiting.read_request(&body);
+            waiting.read_request(&parts, &body).await;
             waiting.start();
         }
         let incoming = IncomingRequest::new(parts, number, &body);

@@ -40,13 +40,28 @@ const move = (by) => {
 // A page that the browser kept has the focus where it was left.
 addEventListener('pageshow', (event) => { if (event.persisted) document.activeElement?.blur(); });
 
+// The next and the previous trial or step.
+const follow = (rel) => { const link = document.querySelector('a[rel=' + rel + ']'); if (!link) return false; location.assign(link.href); return true; };
+const slider = get('slider');
+if (slider) {
+  slider.addEventListener('change', () => {
+    const target = new URL(location.href);
+    target.searchParams.set('step', slider.dataset.keys.split(' ')[slider.value]);
+    target.hash = '';
+    location.assign(target);
+  });
+}
+
+// Labels of a reviewer.
+const choose = (at) => { const radio = all('.review input[type=radio]')[at]; if (!radio) return false; radio.checked = true; radio.focus(); return true; };
+
 const help = get('keys');
 const toggleHelp = () => { if (help.open) help.close(); else help.showModal(); };
 get('help').hidden = false;
 get('help').addEventListener('click', toggleHelp);
 addEventListener('keydown', (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.target.matches('input, textarea, select')) {
+  if (event.target.matches('input:not([type=radio]):not([type=range]), textarea, select')) {
     if (event.key === 'Escape') event.target.blur();
     return;
   }
@@ -57,6 +72,13 @@ addEventListener('keydown', (event) => {
     k: () => move(-1),
     '/': () => search && search.focus(),
     '?': toggleHelp,
+    n: () => follow('next'),
+    p: () => follow('prev'),
+    1: () => choose(0),
+    2: () => choose(1),
+    3: () => choose(2),
+    c: () => { const field = document.querySelector('.review [name=category]'); if (!field) return false; field.focus(); return true; },
+    s: () => { const form = document.querySelector('form.review'); if (!form) return false; form.requestSubmit(); return true; },
     u: () => up && location.assign(up.href),
     Enter: () => { const step = steps.find((one) => one === document.activeElement); if (step && 'open' in step) step.open = !step.open; else return false; return true; },
   };

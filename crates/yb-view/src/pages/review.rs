@@ -1,5 +1,7 @@
 //! The queue of reviewers: disputed trials first, then unlabeled ones, failures before passes.
 
+use std::collections::HashMap;
+
 use yb_figures::plural;
 use yb_report::view;
 use yb_report::{OutcomeClass, Trial};
@@ -8,7 +10,7 @@ use super::{pager, slice};
 use crate::address::{self, Query};
 use crate::page::Page;
 use crate::project::{Project, Unreadable};
-use crate::reviews::{self, Label, Review};
+use crate::reviews::{self, Label, Review, Reviews};
 
 /// Trials on a page.
 const PER_PAGE: usize = 100;
@@ -45,21 +47,42 @@ impl Place {
     }
 }
 
-pub(crate) fn page(project: &Project, id: &str, query: &Query) -> Result<Page, Unreadable> {
-    let loaded = project.load(id)?;
-    let run = &loaded.run;
-    let found = reviews::read(&project.directory(id).ok_or("no such run")?);
-    let mut rows: Vec<(Place, &Trial, Vec<&Review>)> = run
-        .trials
+/// Returns the trials to review, in the order of the queue.
+fn queue<'a>(trials: &'a [Trial], found: &'a Reviews) -> Vec<(Place, &'a Trial, Vec<&'a Review>)> {
+    let mut labels: HashMap<&str, Vec<&Review>> = HashMap::new();
+    for review in &found.reviews {
+        labels.entry(&review.trial).or_default().push(review);
+    }
+    let mut rows: Vec<(Place, &Trial, Vec<&Review>)> = trials
         .iter()
         .filter(|trial| trial.outcome.class != OutcomeClass::Pending)
         .map(|trial| {
-            let labels: Vec<&Review> =
-                found.reviews.iter().filter(|review| review.trial == trial.name).collect();
+            let labels = labels.remove(trial.name.as_str()).unwrap_or_default();
             (Place::of(trial, &labels), trial, labels)
         })
         .collect();
     rows.sort_by_key(|(place, ..)| *place);
+    rows
+}
+
+/// Returns the page that follows a saved label: the next trial without one, or the queue.
+pub(crate) fn after(project: &Project, id: &str, saved: &str) -> Result<String, Unreadable> {
+    let loaded = project.load(id)?;
+    let found = reviews::read(&project.directory(id).ok_or("no such run")?);
+    let rows = queue(&loaded.run.trials, &found);
+    let open = |place: Place| matches!(place, Place::UnlabeledFailure | Place::UnlabeledPass);
+    let next = rows.iter().find(|(place, trial, _)| open(*place) && trial.name != saved);
+    Ok(match next {
+        Some((_, trial, _)) => format!("{}?queue=1#review", address::trial(id, &trial.name)),
+        None => format!("{}/review", address::run(id)),
+    })
+}
+
+pub(crate) fn page(project: &Project, id: &str, query: &Query) -> Result<Page, Unreadable> {
+    let loaded = project.load(id)?;
+    let run = &loaded.run;
+    let found = reviews::read(&project.directory(id).ok_or("no such run")?);
+    let rows = queue(&run.trials, &found);
     let path = format!("{}/review", address::run(id));
     let mut page = Page::new("Review").below(&run.name, address::run(id)).below("review", path.clone());
     let body = &mut page.body;
@@ -79,7 +102,7 @@ pub(crate) fn page(project: &Project, id: &str, query: &Query) -> Result<Page, U
         body.raw("<tr data-row><td>").raw(place.as_str()).raw("</td><td>");
         view::outcome(body, &trial.outcome);
         body.raw("</td><td><a class=\"go\"")
-            .attr("href", &format!("{}#review", address::trial(id, &trial.name)));
+            .attr("href", &format!("{}?queue=1#review", address::trial(id, &trial.name)));
         body.raw(">").text(&trial.name).raw("</a></td>");
         let said: Vec<String> = labels
             .iter()

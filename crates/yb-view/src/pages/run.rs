@@ -2,10 +2,11 @@
 
 use yb_figures::{count, duration_ms, money, plural, timestamp};
 use yb_report::view::{self, Links, Markup};
-use yb_report::{Run, Trial, TrialOutcome};
+use yb_report::{OutcomeClass, Run, Trial, TrialOutcome};
 
 use super::{pager, problems, search, slice};
 use crate::address::{self, Query};
+use crate::controls::{Activity, ControlForms};
 use crate::page::Page;
 use crate::project::{LoadedRun, Project, TrialNote, Unreadable};
 
@@ -26,7 +27,12 @@ impl Links for FilterLinks<'_> {
     }
 }
 
-pub(crate) fn page(project: &Project, id: &str, query: &Query) -> Result<Page, Unreadable> {
+pub(crate) fn page(
+    project: &Project,
+    (forms, activity): (&ControlForms<'_>, &Activity),
+    id: &str,
+    query: &Query,
+) -> Result<Page, Unreadable> {
     let loaded = project.load(id)?;
     let run = &loaded.run;
     let mut page = Page::new(&run.name).below(&run.name, address::run(id));
@@ -36,9 +42,11 @@ pub(crate) fn page(project: &Project, id: &str, query: &Query) -> Result<Page, U
     let body = &mut page.body;
     head(body, &loaded);
     problems(body, &loaded.problems);
+    let lost = run.trials.iter().filter(|trial| trial.outcome.class == OutcomeClass::Excluded).count();
+    forms.run(body, id, loaded.active, lost);
     if loaded.active {
         body.raw("<section class=\"card live\" id=\"live\">");
-        if let Some(progress) = project.progress(id, None)? {
+        if let Some(progress) = project.progress(id, activity, None)? {
             body.add(&progress.html);
         }
         body.raw("</section>");

@@ -1,5 +1,6 @@
 //! All runs of the project, newest first, and the trend of a suite.
 
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
@@ -41,7 +42,7 @@ pub(crate) fn page(project: &Project, query: &Query) -> Result<Page, Unreadable>
     let of_suite: Vec<&RunSummary> =
         shown.iter().rev().filter_map(|run| run.found.as_ref().ok().map(Arc::as_ref)).collect();
     if of_suite.len() > 1 && of_suite.iter().all(|run| run.name == of_suite[0].name) {
-        trend::write(body, &of_suite);
+        trend::write(body, &of_suite, query);
     }
     table(body, slice(&shown, query, PER_PAGE));
     if shown.is_empty() {
@@ -85,6 +86,7 @@ fn filters(body: &mut Markup, all: &[Listed], query: &Query) {
             None => suites.push((&found.name, 1)),
         }
     }
+    tags(body, all, query);
     if suites.len() < 2 && query.get("suite").is_none() {
         return;
     }
@@ -98,6 +100,23 @@ fn filters(body: &mut Markup, all: &[Listed], query: &Query) {
     chip("all suites", None, all.len());
     for (name, count) in suites.iter().take(30) {
         chip(name, Some(name), *count);
+    }
+    body.raw("</nav>");
+}
+
+/// Writes a link for each tag.
+fn tags(body: &mut Markup, all: &[Listed], query: &Query) {
+    let found = all.iter().filter_map(|run| run.found.as_ref().ok());
+    let names: BTreeSet<&str> = found.flat_map(|run| run.tags.iter().map(String::as_str)).collect();
+    if names.is_empty() {
+        return;
+    }
+    body.raw("<nav class=\"chips filters\" aria-label=\"Tags\">");
+    for name in names.into_iter().take(30) {
+        let selected = query.get("tag") == Some(name);
+        let target = query.with("tag", (!selected).then_some(name)).with("page", None);
+        body.raw("<a class=\"chip\"").attr("href", &format!("/{}", target.to_suffix()));
+        body.raw(if selected { " aria-current=\"true\">" } else { ">" }).raw("#").text(name).raw("</a>");
     }
     body.raw("</nav>");
 }

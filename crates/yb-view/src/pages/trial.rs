@@ -8,7 +8,7 @@ use yb_report::view::{self, Markup};
 use yb_report::{Run, Trial};
 
 use super::problems;
-use crate::address;
+use crate::address::{self, Query};
 use crate::guard::Guard;
 use crate::page::Page;
 use crate::project::{LoadedRun, Project, Unreadable};
@@ -19,7 +19,12 @@ const SHOWN: usize = 40;
 /// Directories of artifacts are listed down to this depth.
 const DEPTH: usize = 3;
 
-pub(crate) fn page(project: &Project, guard: &Guard, id: &str, folder: &str) -> Result<Page, Unreadable> {
+pub(crate) fn page(
+    project: &Project,
+    guard: &Guard,
+    (id, folder): (&str, &str),
+    query: &Query,
+) -> Result<Page, Unreadable> {
     let loaded = project.load(id)?;
     let (at, trial) = find(&loaded, folder)?;
     let run = &loaded.run;
@@ -31,13 +36,14 @@ pub(crate) fn page(project: &Project, guard: &Guard, id: &str, folder: &str) -> 
     problems(body, &loaded.problems);
     if view::is_contained(run, trial) {
         changed_artifacts(body, project, id, trial);
+        super::steps::link(body, run, trial);
         view::trial(body, run, trial);
         files(body, run, trial);
     } else {
         problems(body, &["the artifacts of the trial are outside of its run".to_owned()]);
     }
     others(body, run, trial);
-    review(body, project, guard, run, trial);
+    review(body, project, (guard, query), run, trial);
     Ok(page)
 }
 
@@ -143,7 +149,7 @@ fn others(body: &mut Markup, run: &Run, trial: &Trial) {
 }
 
 /// Writes the labels of reviewers, and a form for another one.
-fn review(body: &mut Markup, project: &Project, guard: &Guard, run: &Run, trial: &Trial) {
+fn review(body: &mut Markup, project: &Project, (guard, query): (&Guard, &Query), run: &Run, trial: &Trial) {
     let Some(directory) = project.directory(&run.id) else { return };
     let all = reviews::read(&directory);
     body.raw("<section class=\"card\" id=\"review\"><h2>Review</h2>");
@@ -152,9 +158,11 @@ fn review(body: &mut Markup, project: &Project, guard: &Guard, run: &Run, trial:
     }
     body.raw("<form method=\"post\" class=\"review\"")
         .attr("action", &format!("{}/review", address::trial(&run.id, &trial.name)));
-    body.raw("><input type=\"hidden\" name=\"form\"")
-        .attr("value", &guard.form_token())
-        .raw("><fieldset><legend class=\"hint\">Your label</legend>");
+    body.raw("><input type=\"hidden\" name=\"form\"").attr("value", &guard.form_token()).raw(">");
+    if query.get("queue").is_some() {
+        body.raw("<input type=\"hidden\" name=\"queue\" value=\"1\">");
+    }
+    body.raw("<fieldset><legend class=\"hint\">Your label</legend>");
     for label in Label::ALL {
         body.raw("<label><input type=\"radio\" name=\"label\" required")
             .attr("value", label.as_str())
@@ -170,7 +178,7 @@ fn review(body: &mut Markup, project: &Project, guard: &Guard, run: &Run, trial:
         body.raw("<option").attr("value", category).raw(">");
     }
     body.raw("</datalist><label class=\"hint\">Note <textarea name=\"note\" rows=\"2\" maxlength=\"4000\"></textarea></label>");
-    body.raw("<button class=\"chip\">Save</button></form><p class=\"hint\">Kept in <code>reviews.jsonl</code> of the run.</p></section>");
+    body.raw("<button class=\"chip\">Save</button></form><p class=\"hint\">Keys: <kbd>1</kbd> pass, <kbd>2</kbd> fail, <kbd>3</kbd> unsure, <kbd>c</kbd> category, then <kbd>s</kbd> to save. Kept in <code>reviews.jsonl</code> of the run.</p></section>");
 }
 
 fn said(body: &mut Markup, review: &Review) {

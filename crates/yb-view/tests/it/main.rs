@@ -2,8 +2,10 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failing helper fails its test")]
 
 #[cfg(target_os = "linux")]
+mod bounds;
 mod browser;
 mod client;
+mod controls;
 mod live;
 mod pages;
 mod safety;

@@ -99,6 +99,7 @@ pub(crate) struct GateArgs {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum BaselineCommand {
     /// Save the results of a run as a baseline
     #[command(after_long_help = super::examples::BASELINE_SET)]
@@ -125,6 +126,7 @@ pub(crate) enum BaselineCommand {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum IndexCommand {
     /// Rebuild the index from the runs
     #[command(after_long_help = super::examples::INDEX_REBUILD)]

@@ -5,6 +5,7 @@ use clap::Subcommand;
 use super::examples;
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum ConfigCommand {
     /// Write a `.youbencharc` with every key documented and commented out
     #[command(after_long_help = examples::CONFIG_INIT)]
@@ -34,7 +35,7 @@ pub(crate) enum ConfigCommand {
     Unset(ConfigUnsetArgs),
 }
 
-/// Selects the settings file.
+// Selects the settings file. No doc comment: it would replace the description of the command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Scope {
     /// Use the file in the home directory

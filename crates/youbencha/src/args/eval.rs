@@ -21,6 +21,10 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "RUN")]
     pub(crate) from: Option<String>,
 
+    /// Grade the directory with this ATIF trajectory as the log of the agent; without `directory`, only the trajectory
+    #[arg(long, value_name = "FILE", conflicts_with = "from")]
+    pub(crate) trajectory: Option<PathBuf>,
+
     /// Only trials that failed or could not be graded
     #[arg(long, requires = "from")]
     pub(crate) failed_only: bool,

@@ -110,6 +110,15 @@ Examples:
   yb config unset agent.model
   yb config unset --global timeout_ms";
 
+pub(super) const SELF: &str = "\
+Examples:
+  yb self doctor";
+
+pub(super) const SELF_DOCTOR: &str = "\
+Examples:
+  yb self doctor
+  yb self doctor --json | jq -r .update";
+
 pub(super) const DOCTOR: &str = "\
 Examples:
   yb doctor
@@ -171,6 +180,14 @@ Examples:
   yb prompt test greet.prompt.mdx --repeat 5 --gate min_pass_rate=0.9
   yb prompt test greet.prompt.mdx --dataset hard.jsonl --dry-run
   yb prompt test greet.prompt.mdx --json | jq -r 'select(.event == \"summary\").passed'";
+
+pub(super) const EXPORT: &str = "\
+Examples:
+  yb export --format atif                     newest run, next to its results
+  yb export nightly --format inspect -o logs  then: inspect view --log-dir logs
+  yb export nightly --format harbor -o jobs   then: harbor view jobs
+  yb export --format parquet -o frames        then: duckdb -c \"from 'frames/trials.parquet'\"
+  yb export --format swebench -o predictions";
 
 pub(super) const REPORT: &str = "\
 Examples:

@@ -14,7 +14,7 @@ use crate::exit_code::ExitCode;
 /// The visible commands by group, in the order of the help.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Run", &["run", "eval", "prompt", "ask", "demo"]),
-    ("Inspect", &["show", "view", "open", "list", "report", "index", "verify"]),
+    ("Inspect", &["show", "view", "open", "list", "report", "export", "index", "verify"]),
     ("Compare", &["compare", "diff", "trend", "gate", "baseline"]),
     ("Replay", &["tape"]),
     (
@@ -27,6 +27,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "suggest-testcase",
             "config",
             "doctor",
+            "self",
             "install-agents",
             "completions",
             "clean",
@@ -141,6 +142,24 @@ mod tests {
         grouped.sort_unstable();
         visible.sort_unstable();
         assert_eq!(grouped, visible);
+    }
+
+    /// Arguments of a command are added when it is used, after its description.
+    #[test]
+    fn arguments_keep_the_description_of_their_command() {
+        fn check(deferred: &clap::Command, built: &clap::Command) {
+            for command in deferred.get_subcommands() {
+                let found = built.find_subcommand(command.get_name()).unwrap();
+                let texts = |command: &clap::Command| {
+                    [command.get_about(), command.get_long_about()].map(|text| text.map(ToString::to_string))
+                };
+                assert_eq!(texts(found), texts(command), "`{}`", command.get_name());
+                check(command, found);
+            }
+        }
+        let mut built = Args::command();
+        built.build();
+        check(&Args::command(), &built);
     }
 
     #[test]

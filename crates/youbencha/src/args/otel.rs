@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Tracing arguments.
+// Tracing arguments. No doc comment: it would replace the description of the command.
 #[derive(Debug, Default, Clone, clap::Args)]
 #[command(next_help_heading = "Traces")]
 pub(crate) struct OtelArgs {

@@ -9,6 +9,7 @@ use super::runs::dollars;
 use super::{OtelArgs, examples};
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum PromptCommand {
     /// Print the messages of a prompt and the resulting query
     #[command(after_long_help = examples::PROMPT_RENDER)]
@@ -28,7 +29,7 @@ pub(crate) enum PromptCommand {
     Test(PromptTestArgs),
 }
 
-/// A prompt file and its props.
+// A prompt file and its props. No doc comment: it would replace the description of the command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FilledArgs {
     /// Prompt file, `*.prompt.mdx`
@@ -47,7 +48,7 @@ pub(crate) struct FilledArgs {
     pub(crate) query: QueryArgs,
 }
 
-/// Defaults for prompts that do not set them.
+// Defaults for prompts that do not set them; no doc comment, as above.
 #[derive(Debug, clap::Args)]
 pub(crate) struct QueryArgs {
     /// Limit the number of turns of prompts without `max_calls`

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use yb_engine::case::{Isolation, NetworkMode, TapeSpeed, TrialLimits};
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(group = clap::ArgGroup::new("what").required(true))]
 pub(crate) struct RunArgs {
     /// Case or suite file
@@ -32,7 +32,7 @@ pub(crate) struct RunArgs {
     ///
     /// Watches cases, suites, prompts, laid and hidden files, scripts that cases name, the configuration, and local repositories and
     /// directories. Each rerun is a new run of the new and edited trials. The exit code is that of the last run.
-    #[arg(short, long, conflicts_with_all = ["resume", "rerun", "dry_run", "record", "view"])]
+    #[arg(short, long, conflicts_with_all = ["resume", "rerun", "dry_run", "record"])]
     pub(crate) watch: bool,
 
     /// Number of repeats of each case and variant
@@ -126,6 +126,10 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) view: bool,
 
+    /// Record the workspace after each step of the agent, so that `yb view` can show it
+    #[arg(long)]
+    pub(crate) steps: bool,
+
     /// Print events as lines of JSON (see `yb help events`)
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) json: bool,
@@ -159,6 +163,12 @@ pub(crate) struct RunArgs {
 }
 
 impl RunArgs {
+    /// Returns the arguments that rerun the lost trials of a run.
+    pub(crate) fn rerunning_lost(&self, run: &str) -> Self {
+        let rerun = Some(vec!["infra".to_owned(), run.to_owned()]);
+        Self { file: None, config: None, resume: None, rerun, ..self.clone() }
+    }
+
     /// Returns the case or suite file, given as an argument or with `--config`.
     pub(crate) fn config(&self) -> Option<&PathBuf> {
         self.file.as_ref().or(self.config.as_ref())
@@ -212,7 +222,7 @@ pub(super) fn dollars(text: &str) -> Result<f64, String> {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShowArgs {
-    /// Run [default: latest]
+    /// Run, or an ATIF trajectory [default: latest]
     pub(crate) run: Option<String>,
 
     /// Trial [default: the only trial of the run]

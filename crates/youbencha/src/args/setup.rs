@@ -1,4 +1,4 @@
-//! Arguments of `yb init`, `install-agents`, `completions` and `man`.
+//! Arguments of `yb init`, `install-agents`, `completions`, `man` and `self`.
 
 use std::path::PathBuf;
 
@@ -35,4 +35,21 @@ pub(crate) struct ManArgs {
     /// Write a page per command to this directory [default: print the page of `yb`]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+#[command(defer = true)]
+pub(crate) enum SelfCommand {
+    /// Show path, version, package manager and the command that updates this program
+    ///
+    /// Also lists other programs `yb` on PATH. Looks at files only: runs no package manager and downloads nothing.
+    #[command(after_long_help = super::examples::SELF_DOCTOR)]
+    Doctor(SelfDoctorArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct SelfDoctorArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }

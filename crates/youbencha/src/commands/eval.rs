@@ -10,6 +10,7 @@ use yb_engine::run::RunContext;
 use yb_engine::trial::{DirectoryEvaluation, Runner};
 
 use super::run::{load, summary};
+use super::trajectory;
 use crate::agents;
 use crate::args::EvalArgs;
 use crate::error::{CliError, ErrorKind};
@@ -81,15 +82,21 @@ async fn directory(
 ) -> Result<ExitCode, CliError> {
     let Some(file) = args.config() else { return Ok(ExitCode::Usage) };
     let Some(eval) = eval_file(args, file, &setup, printer) else { return Ok(ExitCode::Usage) };
-    let Some(directory) = eval.directory.clone() else {
-        return Err(CliError::new(ErrorKind::Usage, "the file has no `directory` to grade")
-            .hint("add `directory: PATH`, or re-grade a run: `--from RUN`"));
+    let log = args.trajectory.as_deref().map(trajectory::read).transpose()?;
+    let empty = tempfile::tempdir().map_err(CliError::failed_to("create a directory"))?;
+    let directory = match eval.directory.clone() {
+        Some(directory) => directory,
+        None if log.is_some() => empty.path().to_owned(),
+        None => {
+            return Err(CliError::new(ErrorKind::Usage, "the file has no `directory` to grade")
+                .hint("add `directory: PATH`, or re-grade a run: `--from RUN`"));
+        }
     };
     let mut runner = Runner::new(setup.settings, setup.env, setup.extensions);
     runner.isolation = args.isolation;
     let trace = tracing.grading(&eval.case().name);
     runner.trace = trace.as_ref().map(GradingTrace::node);
-    let done = runner.evaluate(&eval, &directory).await.map_err(|error| CliError::from(&error))?;
+    let done = runner.evaluate(&eval, &directory, log).await.map_err(|error| CliError::from(&error))?;
     if let Some(trace) = trace {
         trace.end([done.outcome]);
     }

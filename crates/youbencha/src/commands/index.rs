@@ -28,7 +28,7 @@ pub(super) fn run(command: &IndexCommand, printer: &mut Printer) -> Result<ExitC
             printer.line(format_args!("{} in {file}{unreadable}", plural(indexed.runs, "run")));
         }
         IndexCommand::Query { question, json } => {
-            if !index::file(&root).is_file() {
+            if !index::file(&root).is_file() || index::is_outdated(&root) {
                 if !root.is_dir() {
                     return Err(no_runs(&root));
                 }

@@ -24,6 +24,7 @@ use yb_engine::run::{
 };
 use yb_engine::tape::{ForkAt, TapeOptions};
 use yb_engine::trial::TrialError;
+use yb_view::RunAction;
 
 use self::dry_run::PlannedRun;
 use self::watch::{WatchSelection, WatchState};
@@ -105,22 +106,52 @@ async fn run_once(
             let (run, plan) = (open.run.clone(), open.plan.clone());
             let trace = tracing.run(&plan);
             open.trace = trace.as_ref().map(RunTrace::node);
-            let view = super::view::beside(args.view, &run, printer)?;
+            let earlier = watch.as_mut().and_then(|watch| watch.view.take());
+            let mut view = super::view::beside(args.view, &run, earlier, printer)?;
             let began = setup.pause.stopwatch();
-            let worked = work(args, *open, &setup, &limits, signals, printer).await;
+            let worked = work(args, *open, &setup, &limits, signals, view.as_mut(), printer).await;
             if let Some((trace, over)) = trace.as_ref().zip(worked.as_ref().ok()) {
                 trace.end(over);
             }
             drop(trace);
-            let code = worked.and_then(|over| finish(args, &run, &plan, (&over, began.elapsed()), printer));
+            let mut code =
+                worked.and_then(|over| finish(args, &run, &plan, (&over, began.elapsed()), printer));
             tracing.finish(code.as_ref().ok().copied(), signals, printer).await;
-            if let Some(view) = view {
-                view.finish(signals, printer).await;
+            if let Some(mut view) = view {
+                while view.finish(watch.is_some(), signals, printer).await {
+                    code = rerun_lost(args, extensions, &run, &mut view, signals, printer).await;
+                }
+                match &mut watch {
+                    Some(watch) => watch.view = Some(view.idle()),
+                    None => view.close(),
+                }
             }
             if let (Some(watch), Ok(code)) = (watch, &code) {
                 watch.ran(&plan, *code);
             }
             code
+        }
+    }
+}
+
+/// Runs the trials of a run again that were lost to infrastructure failures, as a page requested.
+async fn rerun_lost(
+    args: &RunArgs,
+    extensions: &Extensions,
+    run: &RunDir,
+    view: &mut super::view::BesideRun,
+    signals: &mut Signals,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
+    let again = args.rerunning_lost(&run.id());
+    printer.note(format_args!("rerunning the lost trials of {}", run.id()));
+    match open(&again, extensions, &mut Tracing::off(), None, printer).await? {
+        Preparation::Done(code) => Ok(code),
+        Preparation::Run(open, setup, limits) => {
+            let plan = open.plan.clone();
+            let began = setup.pause.stopwatch();
+            let over = work(&again, *open, &setup, &limits, signals, Some(view), printer).await?;
+            finish(&again, run, &plan, (&over, began.elapsed()), printer)
         }
     }
 }
@@ -254,6 +285,7 @@ fn apply(args: &RunArgs, options: &mut PlanOptions) -> Result<(), CliError> {
     options.isolation = args.isolation.or(options.isolation);
     options.gates = gates(std::mem::take(&mut options.gates), &args.gates)?;
     options.network = args.network.or(options.network);
+    options.steps |= args.steps;
     tapes(args, &mut options.tape)?;
     for (name, limit) in &args.limit {
         options.limits.set(name, *limit);
@@ -334,6 +366,7 @@ async fn work(
     setup: &RunContext,
     limits: &ExecutionLimits,
     signals: &mut Signals,
+    mut view: Option<&mut super::view::BesideRun>,
     printer: &mut Printer,
 ) -> Result<RunOutcome, CliError> {
     let followed = FollowedRun { dir: open.run.clone(), pause: setup.pause.clone() };
@@ -350,7 +383,13 @@ async fn work(
     let mut ticks = tokio::time::interval(Screen::TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let (control_sender, mut control) = mpsc::channel(8);
-    let mut on_event = |event: RunnerEvent<'_>| screen.handle(&event);
+    let observer = view.as_ref().map(|view| view.controls());
+    let mut on_event = |event: RunnerEvent<'_>| {
+        if let Some(observer) = &observer {
+            observer.observe(&event);
+        }
+        screen.handle(&event);
+    };
     let working = open.execute(limits, &mut control, &mut on_event);
     tokio::pin!(working);
     let mut interrupted = false;
@@ -373,8 +412,31 @@ async fn work(
                     setup.pause.resume();
                 }
             },
+            action = requested(&mut view) => match action {
+                RunAction::LetFinish => {
+                    interrupted = true;
+                    let _ = control_sender.send(Control::Drain).await;
+                }
+                RunAction::Stop => {
+                    let _ = control_sender.send(Control::Kill).await;
+                }
+                RunAction::RerunLost => {
+                    if let Some(view) = &mut view {
+                        view.rerun_lost = true;
+                    }
+                }
+                _ => {}
+            },
             _ = ticks.tick() => screen.tick(),
         }
+    }
+}
+
+/// Waits for a request of a page; never returns without pages.
+async fn requested(view: &mut Option<&mut super::view::BesideRun>) -> RunAction {
+    match view {
+        Some(view) => view.next_request().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -15,6 +15,7 @@ use yb_engine::log::YouBenchaLog;
 use yb_engine::run::{self, AttemptRecord, PlannedTrial, RunError, RunInfo, RunResults};
 use yb_figures::timestamp;
 
+use super::trajectory;
 use crate::args::ShowArgs;
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
@@ -24,6 +25,12 @@ use crate::report::trial::TrialView;
 use crate::workspace::{self, RunCondition, display_path};
 
 pub(super) fn run(args: &ShowArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+    if let (Some(name), None) = (&args.run, &args.trial)
+        && trajectory::is_trajectory(Path::new(name))
+    {
+        transcript::show(&trajectory::read(Path::new(name))?, Path::new("."), printer);
+        return Ok(ExitCode::Passed);
+    }
     let root = workspace::root(printer)?;
     let (info, trial) = find(&root, args.run.as_deref(), args.trial.as_deref())?;
     let (info, grading) = match &args.grading {

@@ -1,5 +1,6 @@
 //! Why trials did not pass: the outcome in color, the reason, and what the test runner printed.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -192,16 +193,15 @@ pub(crate) fn failed_trials(run: &RunDir, plan: &Plan, state: &RunState) -> Vec<
         count: usize,
     }
     let mut groups: Vec<Group<'_>> = Vec::new();
+    let mut places: HashMap<(String, Option<String>, Outcome), usize> = HashMap::new();
     for trial in &plan.trials {
         let Some(record) = state.get(&trial.folder).and_then(|trial| trial.result()) else { continue };
         if record.outcome == Outcome::Passed {
             continue;
         }
         let (name, reason) = (TrialNames::without_repeat(trial), reason(record));
-        let same = |group: &&mut Group<'_>| {
-            group.name == name && group.reason == reason && group.record.outcome == record.outcome
-        };
-        match groups.iter_mut().find(same) {
+        let place = *places.entry((name.clone(), reason.clone(), record.outcome)).or_insert(groups.len());
+        match groups.get_mut(place) {
             Some(group) => group.count += 1,
             None => groups.push(Group { name, reason, record, count: 1 }),
         }

@@ -1,6 +1,6 @@
 //! The summary of a run: a table of results and the next command.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::time::Duration;
 
@@ -53,15 +53,15 @@ struct SummaryRow {
 
 /// Prints a row for each case and variant.
 fn table(plan: &Plan, state: &RunState, printer: &mut Printer) {
-    let mut rows: BTreeMap<(usize, &str, &str), SummaryRow> = BTreeMap::new();
-    let mut order: Vec<(&str, &str)> = Vec::new();
+    let mut rows: Vec<(&str, &str, SummaryRow)> = Vec::new();
+    let mut places: HashMap<(&str, &str), usize> = HashMap::new();
     for trial in &plan.trials {
-        let name = (trial.case.as_str(), trial.variant.as_str());
-        let place = order.iter().position(|known| *known == name).unwrap_or_else(|| {
-            order.push(name);
-            order.len() - 1
+        let (case, variant) = (trial.case.as_str(), trial.variant.as_str());
+        let place = *places.entry((case, variant)).or_insert_with(|| {
+            rows.push((case, variant, SummaryRow::default()));
+            rows.len() - 1
         });
-        let row = rows.entry((place, name.0, name.1)).or_default();
+        let row = &mut rows[place].2;
         row.planned += 1;
         let Some(trial) = state.get(&trial.folder) else { continue };
         for usd in trial.attempts.iter().filter_map(|attempt| attempt.spend.total()) {
@@ -76,13 +76,13 @@ fn table(plan: &Plan, state: &RunState, printer: &mut Printer) {
             row.times.push(result.duration_ms);
         }
     }
-    let variants = order.iter().any(|(_, variant)| *variant != "default");
+    let variants = rows.iter().any(|(_, variant, _)| *variant != "default");
     let mut shown = Table::new(if variants {
         &["case", "variant", "passed", "excluded", "pending", "median time", "cost"]
     } else {
         &["case", "passed", "excluded", "pending", "median time", "cost"]
     });
-    for ((_, case, variant), row) in rows {
+    for (case, variant, row) in rows {
         let median = median_ms(row.times).map(duration_ms).unwrap_or_default();
         let pending = row.planned - row.counted - row.left_out;
         let nonzero = |count: usize| if count == 0 { String::new() } else { count.to_string() };

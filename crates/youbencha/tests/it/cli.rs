@@ -64,6 +64,7 @@ fn help() {
       suggest-testcase  Let an agent propose a case from the output of an agent
       config            Show and edit settings
       doctor            Check git, agents, containment, isolation, disk and memory
+      self              Show how this program was installed and how to update it
       install-agents    Install agent CLIs, or the judge definition
       completions       Generate shell completions
       clean             Remove runs and cached repositories
@@ -146,6 +147,7 @@ fn no_command_is_a_usage_error_with_help() {
       suggest-testcase  Let an agent propose a case from the output of an agent
       config            Show and edit settings
       doctor            Check git, agents, containment, isolation, disk and memory
+      self              Show how this program was installed and how to update it
       install-agents    Install agent CLIs, or the judge definition
       completions       Generate shell completions
       clean             Remove runs and cached repositories

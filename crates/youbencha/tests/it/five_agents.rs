@@ -106,6 +106,8 @@ fn real_claude_and_four_others_run_the_example_and_a_page_compares_them() {
         let shown = yb(&context, &server, &["show", &trial, "--transcript"]).run().stdout;
         check_edit(&shown, agent.name);
     }
+    let found = crate::export::read_by_others(&context.dir(), |args| yb(&context, &server, args).run());
+    crate::export::check_five_agents(&found);
     let outcome = yb(&context, &server, &["report", "--format", "html", "--output", "page.html"]).run();
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     let page = context.read("page.html");

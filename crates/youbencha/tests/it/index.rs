@@ -29,6 +29,9 @@ fn finished_runs_are_indexed() {
     one        good     1       passed
     ----- stderr -----
     ");
+    let verdicts = "select trial, evaluator, status from verdicts where status <> 'passed'";
+    let failed = yb(&world, &["index", "query", verdicts]).stdout;
+    assert!(failed.contains("one--bad--1") && failed.contains("failed"), "{failed}");
     world.suite(&["--quiet"]).run();
     let question = "select name, planned, done, passed, finished, gates from runs";
     let printed: Value =

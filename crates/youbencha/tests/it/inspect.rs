@@ -209,12 +209,12 @@ fn doctor_without_an_agent_is_exit_code_3() {
 fn doctor_reports_an_old_git_with_exit_code_4() {
     let context = TestContext::new();
     let claude = with_claude(&context, true);
-    program(&context, "git", "echo git version 2.39.5");
+    program(&context, "git", "echo git version 2.38.5");
     let outcome = yb(&context, &["doctor", "--json"], &claude).run();
     assert_eq!(outcome.code, Some(4), "{}", outcome.stdout);
     let checks = checks(&outcome);
     let git = check(&checks, "git");
-    assert!(git["message"].as_str().unwrap().starts_with("too old or broken, 2.39.5: "), "{git}");
+    assert!(git["message"].as_str().unwrap().starts_with("too old or broken, 2.38.5: "), "{git}");
     assert!(git["fix"].as_str().unwrap().contains("first in PATH"), "{git}");
 
     let path = context.dir().join("bin");

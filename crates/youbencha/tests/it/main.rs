@@ -29,6 +29,7 @@ mod escapes;
 mod eval;
 mod evaluators;
 mod events;
+mod export;
 mod factors;
 mod five_agents;
 mod gates;
@@ -82,6 +83,7 @@ mod tracing;
 mod tracing_phoenix;
 mod validate;
 mod view;
+mod view_real;
 #[cfg(unix)]
 mod watch;
 #[cfg(unix)]

@@ -144,7 +144,7 @@ fn debian_package_has_program_link_pages_and_dependencies() {
     assert!(root.join("usr/share/man/man1/yb-run.1").exists());
     assert!(root.join("usr/share/doc/youbencha/THIRD-PARTY-LICENSES.txt").exists());
     let output = succeed(Command::new("dpkg-deb").arg("--field").arg(&package).arg("Depends"));
-    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "git (>= 1:2.41), bubblewrap (>= 0.8)");
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "git (>= 1:2.39), bubblewrap (>= 0.8)");
 }
 
 #[test]
@@ -174,4 +174,45 @@ fn long_name_runs_the_program_beside_it() {
     std::fs::write(&yb, "#!/bin/sh\necho \"yb $*\"\nexit 5\n").unwrap();
     succeed(Command::new("chmod").arg("755").arg(&yb));
     check_installed(&stub);
+}
+
+#[test]
+fn homebrew_formula_names_the_archives_with_their_checksums() {
+    let release = Release::new();
+    let formula = release.package("youbencha.rb");
+    let text = std::fs::read_to_string(&formula).unwrap();
+    let sums = std::fs::read_to_string(release.path("dist").join("SHA256SUMS")).unwrap();
+    for target in [LINUX, "aarch64-apple-darwin"] {
+        let name = format!("youbencha-0.1.0-{target}.tar.gz");
+        let line = sums.lines().find(|line| line.ends_with(&name)).unwrap();
+        let (sum, _) = line.split_once(' ').unwrap();
+        let expected = format!("/releases/download/v0.1.0/{name}\"\n      sha256 \"{sum}\"\n");
+        assert!(text.contains(&expected), "{text}");
+    }
+    // No archive, no block: Homebrew would fail to download it.
+    assert!(!text.contains("x86_64-apple-darwin"), "{text}");
+    succeed(Command::new("ruby").arg("-c").arg(&formula));
+}
+
+#[test]
+fn binstall_metadata_names_the_archives_of_a_release() {
+    let release = Release::new();
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+    let manifest: toml_edit::DocumentMut = std::fs::read_to_string(manifest).unwrap().parse().unwrap();
+    let metadata = &manifest["package"]["metadata"]["binstall"];
+    let overrides = metadata["overrides"].as_table_like().unwrap();
+    let targets = overrides.iter().map(|(target, _)| target).chain([LINUX, "aarch64-apple-darwin"]);
+    for target in targets.filter(|target| *target != "aarch64-unknown-linux-gnu") {
+        let value = |key: &str| {
+            let own = overrides.get(target).and_then(|table| table.get(key));
+            let template = own.unwrap_or(&metadata[key]).as_str().unwrap();
+            template.replace("{ version }", "0.1.0").replace("{ target }", target)
+        };
+        let url = value("pkg-url");
+        let (_, archive) = url.rsplit_once('/').unwrap();
+        assert!(release.names().iter().any(|name| name == archive), "{target}: {archive}");
+        let folder = archive.trim_end_matches(".tar.gz").trim_end_matches(".zip");
+        assert_eq!(value("bin-dir"), format!("{folder}/{{ bin }}{{ binary-ext }}"), "{target}");
+        assert_eq!(value("pkg-fmt"), if archive.ends_with(".zip") { "zip" } else { "tgz" }, "{target}");
+    }
 }

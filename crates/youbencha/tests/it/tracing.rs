@@ -81,7 +81,7 @@ impl World {
         self.yb(&["run", "-c", "case.yaml"]).args(args)
     }
 
-    fn yb(&self, args: &[&str]) -> Invocation {
+    pub(crate) fn yb(&self, args: &[&str]) -> Invocation {
         self.context
             .command(YB)
             .args(args)

@@ -11,6 +11,7 @@ use yb_engine::suite::{SourceFile, Suite};
 
 use super::run_once;
 use crate::args::RunArgs;
+use crate::commands::view::BesideRun;
 use crate::error::CliError;
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
@@ -32,6 +33,8 @@ pub(super) struct WatchState {
     changes: FileChanges,
     /// The settings changed since then.
     is_reconfigured: bool,
+    /// The pages of `--view`, which stay from one run to the next.
+    pub(super) view: Option<BesideRun>,
 }
 
 /// The trials that an edit affects.
@@ -59,6 +62,7 @@ pub(super) async fn run(
         last: None,
         changes: FileChanges::default(),
         is_reconfigured: false,
+        view: None,
     };
     loop {
         let code = match run_once(args, extensions, Some(&mut state), signals, printer).await {
