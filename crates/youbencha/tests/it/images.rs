@@ -162,6 +162,28 @@ fn forged_reward_does_not_count() {
     assert!(!outcome.stdout.contains("1/1"), "{}", outcome.stdout);
 }
 
+/// What an agent might do so that its trial is not graded at all.
+#[test]
+fn agent_that_breaks_the_root_fails() {
+    let context = TestContext::new();
+    task(&context, "task", TOML, "WORKDIR /app\n", TEST);
+    let break_it = [
+        ("tests", "ln -s /etc /tests"),
+        ("logs", "rm -r /logs && ln -s / /logs"),
+        ("shell", "rm /bin/sh /bin/busybox"),
+        ("workdir", "cd / && rm -r /app && echo > /app"),
+    ];
+    let variants: Vec<Value> = break_it
+        .iter()
+        .map(|(name, line)| json!({ "name": name, "type": "command", "config": { "command": { "argv": ["sh", "-c", line] } } }))
+        .collect();
+    let suite = json!({ "youbencha": 1, "name": "n", "cases": ["task/task.toml"], "variants": variants });
+    context.write("suite.yaml", suite.to_string());
+    let outcome = context.run(YB, ["run", "suite.yaml"]);
+    let printed = format!("{}{}", outcome.stdout, outcome.stderr);
+    assert!(printed.contains("4 failed"), "{printed}");
+}
+
 /// The pinned agent of the host runs in the root: nothing is installed in it.
 #[test]
 fn real_claude_works_in_the_root_of_a_task() {
