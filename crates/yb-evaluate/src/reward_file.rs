@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
-use yb_supervise::{Command, End, Launch, Network, OutputMode, Sandbox};
+use yb_supervise::{Command, End, Launch, Network, OutputMode, Sandbox, SpawnError};
 
 use super::tree::blocking;
 use super::{
@@ -40,7 +40,7 @@ const MAIN_REWARD: &str = "reward";
 pub(crate) static SPEC: EvaluatorSpec = EvaluatorSpec {
     name: "reward-file",
     summary: "a script in the root of the case, as the agent left it, that writes a reward",
-    input: EvaluatorInput::Log,
+    input: EvaluatorInput::Objects,
     config: &CONFIG,
     read,
 };
@@ -166,6 +166,19 @@ impl Evaluator for RewardFile {
                 End::TimedOut { after } => Err(format!("the script timed out after {after:?}")),
                 end @ (End::OverQuota { .. } | End::OverLimit(_) | End::Signaled { .. }) => {
                     Err(end.to_string())
+                }
+                // The agent can replace the shell, the working directory and mount points.
+                End::SpawnFailed(
+                    error @ (SpawnError::SandboxPath { .. }
+                    | SpawnError::CwdMissing { .. }
+                    | SpawnError::NotFound { .. }
+                    | SpawnError::NotExecutable { .. }
+                    | SpawnError::BadFormat { .. }),
+                ) if root.upper.is_some() => Err(format!("the script can't be started: {error}")),
+                End::SpawnFailed(SpawnError::SandboxFailed { reason })
+                    if root.upper.is_some() && reason.starts_with("bwrap: execvp ") =>
+                {
+                    Err(format!("the script can't be started: {reason}"))
                 }
                 end => return Err(GradeError::other(end.to_string())),
             };

@@ -55,6 +55,10 @@ impl ImageStore {
         blocking(move || store.unpacked(&parts)).await
     }
 
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     fn blob_path(&self, digest: &str) -> Result<PathBuf, ImageError> {
         let hex = digest.strip_prefix("sha256:").filter(|_| is_digest(digest));
         let hex =
@@ -164,13 +168,34 @@ impl ImageStore {
                 let _ = fs::remove_dir_all(&partial);
             }
         }
+        let missing = || ImageError::io(&directory)(std::io::ErrorKind::NotFound.into());
+        Image::stored(&directory)?.ok_or_else(missing)
+    }
+}
+
+impl Image {
+    /// Returns the image in a directory of the cache, if it is complete.
+    pub(crate) fn stored(directory: &Path) -> Result<Option<Self>, ImageError> {
         let config = directory.join(CONFIG);
+        if !config.is_file() {
+            return Ok(None);
+        }
         let config = parse(&fs::read(&config).map_err(ImageError::io(&config))?)?;
-        Ok(Image { rootfs: directory.join(ROOTFS), config: ImageConfig::of(&config) })
+        Ok(Some(Self { rootfs: directory.join(ROOTFS), config: ImageConfig::of(&config) }))
     }
 }
 
 impl ImageConfig {
+    /// Writes the configuration to a directory, as that of an image.
+    pub(crate) fn store(&self, directory: &Path) -> Result<(), ImageError> {
+        let env: Vec<String> = self.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let config = serde_json::json!({
+            "config": { "Env": env, "WorkingDir": self.workdir, "User": self.user }
+        });
+        let path = directory.join(CONFIG);
+        fs::write(&path, config.to_string()).map_err(ImageError::io(&path))
+    }
+
     fn of(config: &Value) -> Self {
         let config = &config["config"];
         let text = |key: &str| config[key].as_str().unwrap_or_default().to_owned();

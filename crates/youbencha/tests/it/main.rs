@@ -33,6 +33,7 @@ mod export;
 mod factors;
 mod five_agents;
 mod gates;
+mod images;
 mod index;
 mod init;
 mod inspect;
