@@ -94,6 +94,7 @@ static SPEC: AgentSpec = AgentSpec {
     tool_kinds: &["external_directory"],
     model_rule: None,
     config_keys: ConfigKeys::Only(&[
+        "instructions",
         "agent_name",
         "agent",
         "agents",
@@ -111,11 +112,13 @@ static SPEC: AgentSpec = AgentSpec {
     ]),
     section: Field::new("opencode", Kind::Object(&CLI_SECTION), "For opencode alone; others ignore it."),
     mcp_tools: None,
-    instruction_file: None,
+    instruction_file: Some(INSTRUCTION_FILE),
     trusted_files: &[],
     capabilities: Capabilities { cost_limit: false, structured_output: false },
 };
 
+/// Its instruction file in a workspace.
+const INSTRUCTION_FILE: &str = "AGENTS.md";
 const OPENAI_KEY: &str = "OPENAI_API_KEY";
 const OPENAI_URL: &str = "OPENAI_BASE_URL";
 /// Keys of providers and the hosts of their models.
@@ -287,8 +290,16 @@ fn settings(call: &Call<'_>) -> Result<Value, AdapterError> {
         }
         settings["agent"][name.as_str()] = entry;
     }
+    let mut instructions = Vec::new();
     if config.append_system_prompt.is_some() {
-        settings["instructions"] = json!([call.private("instructions.md")]);
+        instructions.push(json!(call.private("instructions.md")));
+    }
+    // Without the configuration of the project, it does not look for the file itself.
+    if config.instructions.is_some() && !config.trust_repo_settings {
+        instructions.push(json!(context.workspace.join(INSTRUCTION_FILE)));
+    }
+    if !instructions.is_empty() {
+        settings["instructions"] = Value::Array(instructions);
     }
     if !config.mcp_servers.is_empty() {
         let servers = config.mcp_servers.iter().map(|(name, server)| (name.clone(), server_of(server)));

@@ -38,6 +38,9 @@ pub struct Gates {
     /// Limits for the cases with a tag, by tag.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, GateLimits>,
+    /// Limits for the trials of a variant, by its name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub variants: BTreeMap<String, GateLimits>,
     /// Limits for the verdicts of one evaluator, by the evaluator's name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub evaluators: BTreeMap<String, EvaluatorLimits>,
@@ -215,6 +218,10 @@ impl GateOverride {
             let (tag, key) = rest.rsplit_once('.').ok_or("expected `tags.TAG.KEY=VALUE`")?;
             return limit(gates.tags.entry(tag.to_owned()).or_default(), key, value);
         }
+        if let Some(rest) = key.strip_prefix("variants.") {
+            let (variant, key) = rest.rsplit_once('.').ok_or("expected `variants.NAME.KEY=VALUE`")?;
+            return limit(gates.variants.entry(variant.to_owned()).or_default(), key, value);
+        }
         if let Some(rest) = key.strip_prefix("evaluators.") {
             let name = rest
                 .strip_suffix(".min_pass_rate")
@@ -310,7 +317,7 @@ fn limit(limits: &mut GateLimits, key: &str, value: &str) -> Result<(), String> 
         _ => {
             let keys = list_of(KEYS.iter().copied());
             return Err(format!(
-                "expected {keys}, `no_regression`, `no_case_dies`, `per_case`, `tags.TAG.KEY` or `evaluators.NAME.min_pass_rate`, found `{key}`"
+                "expected {keys}, `no_regression`, `no_case_dies`, `per_case`, `tags.TAG.KEY`, `variants.NAME.KEY` or `evaluators.NAME.min_pass_rate`, found `{key}`"
             ));
         }
     }
@@ -406,7 +413,7 @@ mod tests {
             ("no_regression.on_inconclusive=maybe", "expected one of `cannot_tell`, `pass`, `fail`"),
             (
                 "pass_rate=1",
-                "expected `min_pass_rate`, `max_cost_usd`, `max_lost`, `isolation`, `no_regression`, `no_case_dies`, `per_case`, `tags.TAG.KEY` or `evaluators.NAME.min_pass_rate`, found `pass_rate`",
+                "expected `min_pass_rate`, `max_cost_usd`, `max_lost`, `isolation`, `no_regression`, `no_case_dies`, `per_case`, `tags.TAG.KEY`, `variants.NAME.KEY` or `evaluators.NAME.min_pass_rate`, found `pass_rate`",
             ),
         ] {
             assert_eq!(GateOverride::parse(bad).unwrap_err(), expected);

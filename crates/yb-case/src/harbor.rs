@@ -158,8 +158,8 @@ fn convert(dir: &Path, text: &str) -> Result<Value, String> {
     set("env", Some(Value::Object(environment.env())));
 
     let mut config = Map::new();
-    let instruction = fs::read_to_string(dir.join("instruction.md"))
-        .map_err(|error| format!("instruction.md: {error}"))?;
+    let instruction =
+        fs::read_to_string(dir.join("instruction.md")).map_err(|error| format!("instruction.md: {error}"))?;
     let shown = without_canary(&instruction);
     if shown == instruction {
         config.insert("prompt_file".to_owned(), json!("instruction.md"));
@@ -214,7 +214,8 @@ fn convert(dir: &Path, text: &str) -> Result<Value, String> {
         case["limits"] = Value::Object(limits);
     }
     if let Some(check) = environment.get("healthcheck") {
-        case["pre_execution"] = json!([{ "name": "script", "config": { "command": healthcheck(&Section(check)) } }]);
+        case["pre_execution"] =
+            json!([{ "name": "script", "config": { "command": healthcheck(&Section(check)) } }]);
     }
     Ok(case)
 }
@@ -242,18 +243,22 @@ fn refuse(dir: &Path, document: &Value) -> Result<(), String> {
     if dir.join("trajectory.json").exists() {
         return refused("a task with a prior trajectory");
     }
-    let compose = ["docker-compose.yaml", "docker-compose.yml"].map(|name| dir.join("environment").join(name));
+    let compose =
+        ["docker-compose.yaml", "docker-compose.yml"].map(|name| dir.join("environment").join(name));
     for file in compose.iter().filter(|file| file.is_file()) {
         let text = fs::read_to_string(file).unwrap_or_default();
         let mut found = Diagnostics::new(file, &text);
         let root = super::parse_tree(&text, file, &mut found);
-        let services = root.as_ref().and_then(|root| root.get("services")).map_or(0, |all| all.entries().len());
+        let services =
+            root.as_ref().and_then(|root| root.get("services")).map_or(0, |all| all.entries().len());
         if services != 1 {
             return refused("a task with several compose services");
         }
     }
     if environment.text("docker_image").is_none() && !dir.join("environment/Dockerfile").is_file() {
-        return Err("no environment\nadd environment/Dockerfile, or set `environment.docker_image`".to_owned());
+        return Err(
+            "no environment\nadd environment/Dockerfile, or set `environment.docker_image`".to_owned()
+        );
     }
     if !dir.join("tests/test.sh").is_file() {
         return Err("no tests/test.sh\nadd the script that writes /logs/verifier/reward.txt".to_owned());
@@ -283,7 +288,8 @@ fn without_canary(text: &str) -> &str {
     loop {
         let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
         let trimmed = line.trim();
-        let is_comment = (trimmed.starts_with("<!--") && trimmed.ends_with("-->")) || trimmed.starts_with('#');
+        let is_comment =
+            (trimmed.starts_with("<!--") && trimmed.ends_with("-->")) || trimmed.starts_with('#');
         let is_canary = is_comment && trimmed.to_ascii_lowercase().contains("canary");
         let is_blank_after = trimmed.is_empty() && rest.len() < text.len();
         if rest.is_empty() || !(is_canary || is_blank_after) {
@@ -376,9 +382,10 @@ fn json_of(item: &Item) -> Value {
         Item::None => Value::Null,
         Item::Value(value) => of_value(value),
         Item::Table(table) => table.iter().map(|(key, item)| (key.to_owned(), json_of(item))).collect(),
-        Item::ArrayOfTables(tables) => {
-            tables.iter().map(|table| table.iter().map(|(key, item)| (key.to_owned(), json_of(item))).collect::<Value>()).collect()
-        }
+        Item::ArrayOfTables(tables) => tables
+            .iter()
+            .map(|table| table.iter().map(|(key, item)| (key.to_owned(), json_of(item))).collect::<Value>())
+            .collect(),
     }
 }
 
@@ -453,8 +460,15 @@ mod tests {
         assert_eq!(grading["env"], json!({"KEY": "${ENV:TOKEN}", "MODE": "fast"}));
         assert_eq!((&grading["user"], &grading["network"]), (&json!("0"), &json!(false)));
         assert_eq!(grading["collect"], json!(["save"]));
-        assert!(case["solution"]["command"].as_str().unwrap().contains(r"export X='it'\''s'; (/solution/solve.sh)"));
-        assert!(case["pre_execution"][0]["config"]["command"].as_str().unwrap().contains("until sh -c 'true'"));
+        assert!(
+            case["solution"]["command"]
+                .as_str()
+                .unwrap()
+                .contains(r"export X='it'\''s'; (/solution/solve.sh)")
+        );
+        assert!(
+            case["pre_execution"][0]["config"]["command"].as_str().unwrap().contains("until sh -c 'true'")
+        );
     }
 
     #[test]

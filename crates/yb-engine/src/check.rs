@@ -199,6 +199,8 @@ pub(crate) fn digest(
     let judges = if judges { "judges" } else { "" };
     let mut facts =
         vec![env!("CARGO_PKG_VERSION"), start.commit(), start.expected_commit(), &isolation, judges];
+    let root = start.root_key();
+    facts.extend(root.as_deref());
     let key = solution.map(|(solution, _)| solution.key());
     facts.extend(key.as_deref());
     facts.extend(solution.and_then(|(_, commit)| commit));

@@ -130,6 +130,10 @@ pub fn evaluate(gates: &Gates, results: &RunResults, root: &Path) -> Option<Gate
             trial.tags.contains(tag)
         }));
     }
+    for (variant, limits) in &gates.variants {
+        let takes = |trial: &crate::run::TrialResults| trial.variant == *variant;
+        gate_results.extend(evaluate::limits(&format!("variants.{variant}."), limits, results, takes));
+    }
     for (name, limits) in &gates.evaluators {
         gate_results.push(evaluate::evaluator(name, *limits, max_lost, results));
     }

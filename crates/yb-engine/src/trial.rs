@@ -228,6 +228,11 @@ impl StartPoint {
         self.expected.as_ref().map_or("", |resolved| &resolved.commit)
     }
 
+    /// Returns what identifies the root of the case, if it has one.
+    pub(crate) fn root_key(&self) -> Option<String> {
+        self.root.as_ref().map(RootSpec::key)
+    }
+
     /// Returns the start commit.
     #[must_use]
     pub fn commit(&self) -> &str {

@@ -98,49 +98,49 @@ static PANELIST: Object = Object {
 
 /// A panel of judges and the assertions that they score.
 #[derive(Debug, Clone, PartialEq)]
-struct AgenticJudge {
+pub(crate) struct AgenticJudge {
     /// The judges; at least one.
-    panel: Vec<Panelist>,
+    pub(crate) panel: Vec<Panelist>,
     /// How often each judge is called.
-    repeat: u32,
+    pub(crate) repeat: u32,
     /// The timeout of each call.
-    timeout: Duration,
+    pub(crate) timeout: Duration,
     /// The cost limit of each call.
-    max_budget_usd: Option<f64>,
+    pub(crate) max_budget_usd: Option<f64>,
     /// Text in the prompt besides the assertions, inline or from `prompt_file`.
-    prompt: Option<String>,
+    pub(crate) prompt: Option<String>,
     /// The template of the whole prompt.
-    instructions: Option<String>,
-    assertions: Vec<JudgeAssertion>,
+    pub(crate) instructions: Option<String>,
+    pub(crate) assertions: Vec<JudgeAssertion>,
     /// The score that assertions without their own threshold need.
-    threshold: f64,
-    env: Vec<EnvVar>,
+    pub(crate) threshold: f64,
+    pub(crate) env: Vec<EnvVar>,
     /// The case's directory, where definitions of agents are looked up.
-    dir: PathBuf,
+    pub(crate) dir: PathBuf,
 }
 
 /// A judge of the panel.
 #[derive(Debug, Clone, PartialEq, Default)]
-struct Panelist {
+pub(crate) struct Panelist {
     /// The name of the agent.
-    agent: String,
+    pub(crate) agent: String,
     /// The agent definition to run as.
-    agent_name: Option<String>,
-    model: Option<String>,
+    pub(crate) agent_name: Option<String>,
+    pub(crate) model: Option<String>,
     /// The program, for the `command` adapter.
-    command: Map<String, Value>,
+    pub(crate) command: Map<String, Value>,
 }
 
 /// An assertion that judges score.
 #[derive(Debug, Clone, PartialEq)]
-struct JudgeAssertion {
+pub(crate) struct JudgeAssertion {
     /// Its name; `assertion_1` and so on in a list.
-    name: String,
-    text: String,
+    pub(crate) name: String,
+    pub(crate) text: String,
     /// The score that it needs.
-    threshold: f64,
+    pub(crate) threshold: f64,
     /// Whether the case names it.
-    named: bool,
+    pub(crate) named: bool,
 }
 
 fn read(reader: &mut ConfigReader<'_, '_>) -> Option<Arc<dyn EvaluatorConfig>> {

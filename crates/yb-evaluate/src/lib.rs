@@ -35,6 +35,7 @@ mod subject;
 mod test_report;
 mod trajectory;
 mod tree;
+mod weighted_score;
 
 pub use evaluator::{
     Evaluator, GradeError, PreflightError, calls_a_model, check, check_availability, into_config,

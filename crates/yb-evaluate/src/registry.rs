@@ -4,7 +4,7 @@ use yb_case::EvaluatorSpecs;
 
 use super::{
     activation, agentic_judge, answer, budget, command, expected_diff, files, git_diff, probe, reward_file,
-    trajectory,
+    trajectory, weighted_score,
 };
 
 /// Returns the evaluators that are built in, in the order in which `yb list evaluators` shows them.
@@ -22,6 +22,7 @@ pub fn builtin_evaluators() -> EvaluatorSpecs {
         .with(&budget::SPEC)
         .with(&answer::SPEC)
         .with(&agentic_judge::SPEC)
+        .with(&weighted_score::SPEC)
 }
 
 #[cfg(test)]
@@ -31,7 +32,7 @@ mod tests {
     #[test]
     fn specs_have_a_summary_and_distinct_names() {
         let specs = builtin_evaluators();
-        assert_eq!(specs.iter().count(), 11);
+        assert_eq!(specs.iter().count(), 12);
         for spec in specs.iter() {
             assert!(!spec.summary.is_empty(), "{}", spec.name);
             assert_eq!(specs.get(spec.name).map(|found| found.name), Some(spec.name));
@@ -48,11 +49,13 @@ mod tests {
     const COMMON_WORDS: [&str; 5] = ["command", "probe", "files", "budget", "answer"];
 
     /// Places where the literal is not the name of an evaluator, or where a case is written.
-    const ALLOWED: [(&str, &str); 4] = [
+    const ALLOWED: [(&str, &str); 5] = [
         // The agent of this name.
         ("command", "yb-engine/src/trial/agent.rs"),
         ("command", "yb-agents/src/tape/wire.rs"),
         ("command", "youbencha/src/commands/suggest.rs"),
+        // The evaluator of imported suites.
+        ("weighted-score", "yb-import/src/output.rs"),
         // A field of the results.
         ("answer", "yb-report/src/value.rs"),
     ];

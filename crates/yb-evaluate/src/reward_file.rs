@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
-use yb_supervise::{Command, End, Launch, Network, OutputMode, Sandbox};
+use yb_supervise::{Command, End, Launch, Network, OutputMode, Sandbox, SpawnError};
 
 use super::tree::blocking;
 use super::{
-    Assertion, Evaluator, EvaluatorContext, GradeError, GraderEnv, GraderRoot,
-    PreflightError, Subject, Verdict, into_config,
+    Assertion, Evaluator, EvaluatorContext, GradeError, GraderEnv, GraderRoot, PreflightError, Subject,
+    Verdict, into_config,
 };
 use yb_agents::{ProcessRole, limit};
 use yb_case::shape::{ENVIRONMENT, Field, Kind, MILLISECONDS, Object, RELATIVE_PATH, TEXT};
@@ -40,7 +40,7 @@ const MAIN_REWARD: &str = "reward";
 pub(crate) static SPEC: EvaluatorSpec = EvaluatorSpec {
     name: "reward-file",
     summary: "a script in the root of the case, as the agent left it, that writes a reward",
-    input: EvaluatorInput::Log,
+    input: EvaluatorInput::Objects,
     config: &CONFIG,
     read,
 };
@@ -48,19 +48,35 @@ pub(crate) static SPEC: EvaluatorSpec = EvaluatorSpec {
 static CONFIG: Object = Object {
     name: "rewardFile",
     fields: &[
-        Field::new("tests", RELATIVE_PATH, "Directory, relative to this file, that is copied to `/tests` after the agent.")
-            .required(),
-        Field::new("script", TEXT, "Script in the root that writes `/logs/verifier/reward.json` or `reward.txt`.")
-            .default("\"/tests/test.sh\""),
+        Field::new(
+            "tests",
+            RELATIVE_PATH,
+            "Directory, relative to this file, that is copied to `/tests` after the agent.",
+        )
+        .required(),
+        Field::new(
+            "script",
+            TEXT,
+            "Script in the root that writes `/logs/verifier/reward.json` or `reward.txt`.",
+        )
+        .default("\"/tests/test.sh\""),
         Field::new(
             "env",
             ENVIRONMENT,
             "Environment variables: names to pass through, or names with values, in which `${ENV:NAME}` is expanded.",
         ),
-        Field::new("user", TEXT, "User that runs the script: a name or an id [default: that of the environment]."),
+        Field::new(
+            "user",
+            TEXT,
+            "User that runs the script: a name or an id [default: that of the environment].",
+        ),
         Field::new("timeout", MILLISECONDS, "Timeout [default: `timeouts.evaluators`]."),
         Field::new("network", Kind::Bool, "Whether network access is allowed.").default("false"),
-        Field::new("collect", Kind::List { of: &TEXT, min: 0 }, "Shell commands that run before the script, such as one that saves a log."),
+        Field::new(
+            "collect",
+            Kind::List { of: &TEXT, min: 0 },
+            "Shell commands that run before the script, such as one that saves a log.",
+        ),
     ],
 };
 
@@ -148,7 +164,22 @@ impl Evaluator for RewardFile {
                 // As in Harbor, only the reward counts.
                 End::Exited { .. } => Ok(()),
                 End::TimedOut { after } => Err(format!("the script timed out after {after:?}")),
-                end @ (End::OverQuota { .. } | End::OverLimit(_) | End::Signaled { .. }) => Err(end.to_string()),
+                end @ (End::OverQuota { .. } | End::OverLimit(_) | End::Signaled { .. }) => {
+                    Err(end.to_string())
+                }
+                // The agent can replace the shell, the working directory and mount points.
+                End::SpawnFailed(
+                    error @ (SpawnError::SandboxPath { .. }
+                    | SpawnError::CwdMissing { .. }
+                    | SpawnError::NotFound { .. }
+                    | SpawnError::NotExecutable { .. }
+                    | SpawnError::BadFormat { .. }),
+                ) if root.upper.is_some() => Err(format!("the script can't be started: {error}")),
+                End::SpawnFailed(SpawnError::SandboxFailed { reason })
+                    if root.upper.is_some() && reason.starts_with("bwrap: execvp ") =>
+                {
+                    Err(format!("the script can't be started: {reason}"))
+                }
                 end => return Err(GradeError::other(end.to_string())),
             };
         }
@@ -183,11 +214,8 @@ impl RewardFile {
         let changes = mount.overlay.upper.clone();
         let (tests, logs) = (scratch.join("tests"), scratch.join("logs"));
         let network = if self.network { Network::Shared } else { Network::None };
-        let view = Sandbox::new()
-            .root(mount)
-            .writable_as(&tests, TESTS)
-            .writable_as(&logs, LOGS)
-            .network(network);
+        let view =
+            Sandbox::new().root(mount).writable_as(&tests, TESTS).writable_as(&logs, LOGS).network(network);
         let mut command = Command::new("sh")
             .args(["-c", line])
             .current_dir(&root.workdir)
@@ -285,7 +313,8 @@ fn make_executable(directory: &Path) -> Result<(), GradeError> {
         let path = entry.path();
         let is_script = path.extension().is_some_and(|extension| extension == "sh");
         if is_script && entry.file_type().is_ok_and(|kind| kind.is_file()) {
-            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).map_err(GradeError::io(&path))?;
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))
+                .map_err(GradeError::io(&path))?;
         }
     }
     #[cfg(not(unix))]

@@ -3,6 +3,9 @@
 //! An [`Image`] is a directory that nothing changes, with the configuration of the image that it was unpacked from. All its
 //! files belong to the current user; owners are not kept, because a process in it has a single user.
 
+mod build;
+mod context;
+mod dockerfile;
 mod error;
 mod reference;
 mod registry;
@@ -12,9 +15,13 @@ mod user;
 
 use std::path::{Path, PathBuf};
 
+pub use build::BuildOptions;
 pub use error::ImageError;
 pub use store::ImageStore;
 pub use user::{ImageUser, find_user};
+
+/// Settings of apt for a root with a single user.
+pub const APT_SETTINGS: &str = "APT::Sandbox::User \"root\";\n";
 
 /// A root directory with its configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -36,7 +36,8 @@ impl Reference {
                 && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '/'))
                 && text.split('/').all(|part| !part.is_empty() && part != "." && part != "..")
         };
-        let is_host = host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':'));
+        let is_host = host.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':'));
         if !is_plain(repository) || !is_plain(tag) || tag.contains('/') || !is_host {
             return Err(invalid());
         }
@@ -61,7 +62,8 @@ impl Reference {
 
 /// Whether a text is a digest that a file can be named after.
 pub(crate) fn is_digest(text: &str) -> bool {
-    text.strip_prefix("sha256:").is_some_and(|hex| hex.len() == 64 && hex.chars().all(|c| c.is_ascii_hexdigit()))
+    text.strip_prefix("sha256:")
+        .is_some_and(|hex| hex.len() == 64 && hex.chars().all(|c| c.is_ascii_hexdigit()))
 }
 
 impl fmt::Display for Reference {

@@ -103,7 +103,8 @@ impl<'a> Registry<'a> {
                 status if status.is_redirection() => {
                     let to = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
                     let to = to.ok_or_else(|| self.error("redirect without a location"))?;
-                    let to = if to.starts_with('/') { format!("{}{to}", url.origin()) } else { to.to_owned() };
+                    let to =
+                        if to.starts_with('/') { format!("{}{to}", url.origin()) } else { to.to_owned() };
                     url = to.parse().map_err(|error| self.error(format!("{error:?}")))?;
                 }
                 StatusCode::NOT_FOUND => {

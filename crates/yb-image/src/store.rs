@@ -55,9 +55,14 @@ impl ImageStore {
         blocking(move || store.unpacked(&parts)).await
     }
 
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     fn blob_path(&self, digest: &str) -> Result<PathBuf, ImageError> {
         let hex = digest.strip_prefix("sha256:").filter(|_| is_digest(digest));
-        let hex = hex.ok_or_else(|| ImageError::Manifest { reason: format!("invalid digest: {digest:?}") })?;
+        let hex =
+            hex.ok_or_else(|| ImageError::Manifest { reason: format!("invalid digest: {digest:?}") })?;
         Ok(self.directory.join("blobs").join("sha256").join(hex))
     }
 
@@ -94,7 +99,11 @@ impl ImageStore {
         Ok(Parts { id, config, layers })
     }
 
-    async fn fetch_manifest(&self, registry: &mut Registry<'_>, version: &str) -> Result<Vec<u8>, ImageError> {
+    async fn fetch_manifest(
+        &self,
+        registry: &mut Registry<'_>,
+        version: &str,
+    ) -> Result<Vec<u8>, ImageError> {
         let (bytes, digest) = registry.manifest(version).await?;
         let path = self.blob_path(&digest)?;
         fs::write(&path, &bytes).map_err(ImageError::io(&path))?;
@@ -159,13 +168,34 @@ impl ImageStore {
                 let _ = fs::remove_dir_all(&partial);
             }
         }
+        let missing = || ImageError::io(&directory)(std::io::ErrorKind::NotFound.into());
+        Image::stored(&directory)?.ok_or_else(missing)
+    }
+}
+
+impl Image {
+    /// Returns the image in a directory of the cache, if it is complete.
+    pub(crate) fn stored(directory: &Path) -> Result<Option<Self>, ImageError> {
         let config = directory.join(CONFIG);
+        if !config.is_file() {
+            return Ok(None);
+        }
         let config = parse(&fs::read(&config).map_err(ImageError::io(&config))?)?;
-        Ok(Image { rootfs: directory.join(ROOTFS), config: ImageConfig::of(&config) })
+        Ok(Some(Self { rootfs: directory.join(ROOTFS), config: ImageConfig::of(&config) }))
     }
 }
 
 impl ImageConfig {
+    /// Writes the configuration to a directory, as that of an image.
+    pub(crate) fn store(&self, directory: &Path) -> Result<(), ImageError> {
+        let env: Vec<String> = self.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let config = serde_json::json!({
+            "config": { "Env": env, "WorkingDir": self.workdir, "User": self.user }
+        });
+        let path = directory.join(CONFIG);
+        fs::write(&path, config.to_string()).map_err(ImageError::io(&path))
+    }
+
     fn of(config: &Value) -> Self {
         let config = &config["config"];
         let text = |key: &str| config[key].as_str().unwrap_or_default().to_owned();
@@ -181,7 +211,8 @@ impl ImageConfig {
 fn layout_parts(directory: &Path) -> Result<Parts, ImageError> {
     let blob = |digest: &str| {
         let hex = digest.strip_prefix("sha256:").filter(|_| is_digest(digest));
-        let hex = hex.ok_or_else(|| ImageError::Manifest { reason: format!("invalid digest: {digest:?}") })?;
+        let hex =
+            hex.ok_or_else(|| ImageError::Manifest { reason: format!("invalid digest: {digest:?}") })?;
         Ok(directory.join("blobs/sha256").join(hex))
     };
     let read = |digest: &str| {
@@ -223,7 +254,9 @@ fn platform_manifest(manifest: &Value) -> Result<Option<String>, ImageError> {
         "aarch64" => "arm64",
         other => other,
     };
-    let is_for = |one: &&Value, wanted: &str| one["platform"]["architecture"] == wanted && one["platform"]["os"] == "linux";
+    let is_for = |one: &&Value, wanted: &str| {
+        one["platform"]["architecture"] == wanted && one["platform"]["os"] == "linux"
+    };
     let found = all.iter().find(|one| is_for(one, architecture));
     // A layout of a single image names no platform.
     let found = found.or(all.first().filter(|one| all.len() == 1 && one["platform"].is_null()));

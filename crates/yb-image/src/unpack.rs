@@ -288,8 +288,23 @@ mod tests {
     fn layers_add_replace_and_remove() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
-        apply(root, &[Dir("a/"), File("a/one", "1"), File("a/two", "2"), Dir("b/"), File("b/x", "x"), Hard("h", "a/one")]).unwrap();
-        apply(root, &[File("a/.wh.one", ""), File("a/two", "22"), File("b/new", "n"), File("b/.wh..wh..opq", "")]).unwrap();
+        apply(
+            root,
+            &[
+                Dir("a/"),
+                File("a/one", "1"),
+                File("a/two", "2"),
+                Dir("b/"),
+                File("b/x", "x"),
+                Hard("h", "a/one"),
+            ],
+        )
+        .unwrap();
+        apply(
+            root,
+            &[File("a/.wh.one", ""), File("a/two", "22"), File("b/new", "n"), File("b/.wh..wh..opq", "")],
+        )
+        .unwrap();
         assert!(!root.join("a/one").exists() && !root.join("b/x").exists());
         assert_eq!(fs::read_to_string(root.join("a/two")).unwrap(), "22");
         assert_eq!(fs::read_to_string(root.join("b/new")).unwrap(), "n");
@@ -303,10 +318,23 @@ mod tests {
         fs::create_dir(&root).unwrap();
         fs::create_dir(&outside).unwrap();
         let absolute = outside.to_str().unwrap();
-        apply(&root, &[Dir("usr/"), Dir("usr/bin/"), Link("bin", "usr/bin"), File("bin/sh", "s"), Dir("bin/")]).unwrap();
+        apply(
+            &root,
+            &[Dir("usr/"), Dir("usr/bin/"), Link("bin", "usr/bin"), File("bin/sh", "s"), Dir("bin/")],
+        )
+        .unwrap();
         assert_eq!(fs::read_to_string(root.join("usr/bin/sh")).unwrap(), "s");
         assert!(fs::symlink_metadata(root.join("bin")).unwrap().is_symlink());
-        apply(&root, &[Link("up", "../../outside"), File("up/evil", "x"), Link("abs", absolute), File("abs/evil", "x")]).unwrap();
+        apply(
+            &root,
+            &[
+                Link("up", "../../outside"),
+                File("up/evil", "x"),
+                Link("abs", absolute),
+                File("abs/evil", "x"),
+            ],
+        )
+        .unwrap();
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
         apply(&root, &[Link("file", &format!("{absolute}/made")), File("file", "replaced")]).unwrap();
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);

@@ -41,6 +41,8 @@ impl EnvPlan {
     ) -> BTreeMap<OsString, OsString> {
         let mut result: BTreeMap<_, _> = host.filter(|(name, _)| self.inherit || is_allowed(name)).collect();
         for (name, change) in &self.changes {
+            #[cfg(windows)]
+            result.retain(|known, _| !is_same_name(known, name));
             match change {
                 Some(value) => result.insert(name.clone(), value.clone()),
                 None => result.remove(name),
@@ -50,9 +52,20 @@ impl EnvPlan {
     }
 }
 
+/// Returns the value of a variable.
+pub(crate) fn value<'a>(env: &'a BTreeMap<OsString, OsString>, name: &str) -> Option<&'a OsStr> {
+    let found = env.iter().find(|(known, _)| is_same_name(known, OsStr::new(name)));
+    found.map(|(_, value)| value.as_os_str())
+}
+
+/// Whether both name the same variable: Windows ignores case, and calls PATH `Path`.
+fn is_same_name(one: &OsStr, other: &OsStr) -> bool {
+    if cfg!(windows) { one.eq_ignore_ascii_case(other) } else { one == other }
+}
+
 fn is_allowed(name: &OsStr) -> bool {
     #[cfg(windows)]
-    if REQUIRED_ON_WINDOWS.iter().any(|needed| name.eq_ignore_ascii_case(needed)) {
+    if ALLOWED.iter().chain(&REQUIRED_ON_WINDOWS).any(|needed| name.eq_ignore_ascii_case(needed)) {
         return true;
     }
     name.to_str().is_some_and(|name| ALLOWED.contains(&name) || name.starts_with("LC_"))
@@ -104,6 +117,19 @@ mod tests {
         plan.remove("PATH".into());
         plan.remove("LC_ALL".into());
         check(&plan, &[("HOME", "/tmp/h")]);
+    }
+
+    #[cfg(windows)]
+    #[test]
+    fn windows_names_are_case_insensitive() {
+        let mut plan = EnvPlan::default();
+        plan.set("PATH".into(), "C:\\b".into());
+        plan.remove("systemroot".into());
+        let host = [("Path", "C:\\a"), ("SystemRoot", "C:\\windows"), ("PathExt", ".EXE"), ("Secret", "s")];
+        let env = plan.resolve(host.into_iter().map(|(name, value)| (name.into(), value.into())));
+        assert_eq!(env.len(), 2, "{env:?}");
+        assert_eq!(value(&env, "path"), Some(OsStr::new("C:\\b")));
+        assert_eq!(value(&env, "PATHEXT"), Some(OsStr::new(".EXE")));
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(crate) fn resolve(program: &OsStr, env: &BTreeMap<OsString, OsString>) -> Re
             not_found(program, vec![])
         });
     }
-    let search = env.get(OsStr::new("PATH")).map(OsString::as_os_str).unwrap_or_default();
+    let search = crate::env::value(env, "PATH").unwrap_or_default();
     if let Some(found) = find_program(program, search) {
         return Ok(found);
     }
@@ -52,8 +52,15 @@ fn not_found(program: &OsStr, searched: Vec<PathBuf>) -> SpawnError {
     SpawnError::NotFound { program: program.to_string_lossy().into_owned(), searched }
 }
 
+/// Adds `.exe` on Windows, also to `python3.12`. Scripts such as npm's `.cmd` are not candidates: Windows runs them with a shell.
 fn with_suffix(path: PathBuf) -> PathBuf {
-    if cfg!(windows) && path.extension().is_none() { path.with_extension("exe") } else { path }
+    let runs = |extension: &OsStr| ["exe", "com"].iter().any(|known| extension.eq_ignore_ascii_case(known));
+    if !cfg!(windows) || path.extension().is_some_and(runs) {
+        return path;
+    }
+    let mut path = path.into_os_string();
+    path.push(".exe");
+    path.into()
 }
 
 #[cfg(unix)]

@@ -38,7 +38,9 @@ pub(crate) use prompt::{
 };
 pub(crate) use report::{ReportArgs, ReportFormat};
 pub(crate) use runs::{CleanArgs, RunArgs, ShowArgs};
-pub(crate) use setup::{CompletionsArgs, InitArgs, InstallAgentsArgs, ManArgs, SelfCommand, SelfDoctorArgs};
+pub(crate) use setup::{
+    CompletionsArgs, ImportArgs, InitArgs, InstallAgentsArgs, ManArgs, SelfCommand, SelfDoctorArgs,
+};
 pub(crate) use suggest::SuggestArgs;
 pub(crate) use tape::{Api, RecordArgs, TapeDiffArgs, TapeRedactArgs, TapeShowArgs, TapeVerifyArgs};
 
@@ -150,6 +152,13 @@ pub(crate) enum Command {
 
     /// Print help of a command or topic
     Help(HelpArgs),
+
+    /// Convert a suite of another tool to case and suite files
+    ///
+    /// Reads a plugin with `evals/`, a skill with `evals/evals.json`, an AgentV eval file or a promptfoo configuration. What has no
+    /// counterpart is listed. `yb run` and `yb validate` convert such a suite themselves.
+    #[command(after_long_help = examples::IMPORT)]
+    Import(ImportArgs),
 
     /// Create an example case that runs offline
     #[command(after_long_help = examples::INIT)]

@@ -14,6 +14,7 @@ mod eval;
 mod export;
 mod gate;
 mod help;
+mod import;
 mod index;
 mod init;
 mod install_agents;
@@ -68,6 +69,7 @@ pub(crate) fn run(args: &Args, extensions: &Extensions, printer: &mut Printer) -
         Command::Export(args) => export::run(args, printer),
         Command::Gate(args) => gate::run(args, extensions, printer),
         Command::Help(args) => help::run(args, extensions, printer),
+        Command::Import(args) => import::run(args, printer),
         Command::Index(command) => index::run(command, printer),
         Command::Init(args) => init::run(args, printer),
         Command::InstallAgents(args) => install_agents::run(args, extensions, printer),

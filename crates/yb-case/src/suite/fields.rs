@@ -142,6 +142,11 @@ pub(crate) static GATES: Object = Object {
             "Gates for the cases with a tag.",
         ),
         Field::new(
+            "variants",
+            Kind::Map { names: Format::Any, of: &Kind::Object(&TAG_GATES) },
+            "Gates for the trials of a variant, by its name.",
+        ),
+        Field::new(
             "evaluators",
             Kind::Map { names: Format::Tag, of: &Kind::Object(&EVALUATOR_GATES) },
             "Gates for the verdicts of one evaluator, by its name.",

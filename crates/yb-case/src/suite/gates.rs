@@ -30,6 +30,10 @@ pub(super) fn read(node: &Node) -> Gates {
         }),
         min_lift: node.get("min_lift").and_then(min_lift),
         tags: entries("tags").iter().map(|entry| (entry.key.name.clone(), limits(&entry.node))).collect(),
+        variants: entries("variants")
+            .iter()
+            .map(|entry| (entry.key.name.clone(), limits(&entry.node)))
+            .collect(),
         evaluators: entries("evaluators")
             .iter()
             .filter_map(|entry| {
@@ -87,10 +91,19 @@ fn min_lift(node: &Node) -> Option<MinLift> {
     })
 }
 
-/// Reports a gate for the lift of a variant that does not exist.
+/// Reports a gate for a variant that does not exist.
 pub(super) fn check_variants(root: &Node, variants: &[Variant], found: &mut Diagnostics<'_>) {
-    let Some(gate) = root.get("gates").and_then(|gates| gates.get("min_lift")) else { return };
     let known: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
+    let limited = root.get("gates").and_then(|gates| gates.get("variants"));
+    for entry in limited.map(Node::entries).unwrap_or_default() {
+        let name = entry.key.name.as_str();
+        if !known.contains(&name) {
+            let message = format!("no such variant: {}", quoted(name));
+            let error = found.error(entry.key.span, join("gates.variants", name), message);
+            error.did_you_mean(name, known.clone());
+        }
+    }
+    let Some(gate) = root.get("gates").and_then(|gates| gates.get("min_lift")) else { return };
     for key in ["of", "over"] {
         let Some(node) = gate.get(key) else { continue };
         let name = node.text().unwrap_or_default();

@@ -58,11 +58,12 @@ pub(super) fn limits(
     let tally = yb_stats::count_outcomes(&observations);
     let max_lost = limits.max_lost.unwrap_or(MAX_LOST);
     let too_many = is_too_many(tally, max_lost);
+    let what = if prefix.starts_with("variants.") { "variant" } else { "tag" };
     let mut all = Vec::new();
     if let Some(least) = limits.min_pass_rate {
         let pending = trials.iter().filter(|trial| trial.outcome.is_none()).count() as u64;
         let gate = format!("{prefix}min_pass_rate");
-        all.push(min_pass_rate(gate, least, tally, too_many, (pending, "tag")));
+        all.push(min_pass_rate(gate, least, tally, too_many, (pending, what)));
     }
     if let Some(most) = limits.max_cost_usd {
         all.push(max_cost(format!("{prefix}max_cost_usd"), most, &trials));
@@ -79,7 +80,7 @@ pub(super) fn limits(
                 percent(max_lost),
                 plural(of, "trial")
             ),
-            None => "no trial has the tag".to_owned(),
+            None => format!("no trial has the {what}"),
         };
         all.push(GateResult {
             value: share,

@@ -14,6 +14,10 @@ use yb_supervise::{OverlayMount, RootMount};
 
 /// The PATH of a root that sets none.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The directory of images in the cache.
+const IMAGES: &str = "images";
+/// The settings of apt in a root.
+const APT: &str = "etc/apt/apt.conf.d";
 /// Directories that exist in every root.
 const LOG_DIRS: [&str; 3] = ["logs/agent", "logs/verifier", "logs/artifacts"];
 
@@ -36,10 +40,16 @@ impl Runner {
         let Some(environment) = &case.environment else { return Ok(None) };
         let image = match &environment.root {
             RootSource::Rootfs(path) => yb_image::Image::of_directory(path),
-            RootSource::Image(_) | RootSource::Dockerfile(_) => {
-                let _ = cache;
-                let reason = "images are not supported yet".to_owned();
-                return Err(TrialError::root_with_hint(reason, "use `rootfs`"));
+            RootSource::Image(name) => {
+                let store = yb_image::ImageStore::new(&cache.join(IMAGES), self.hosts);
+                store.image(name).await.map_err(TrialError::root)?
+            }
+            RootSource::Dockerfile(path) => {
+                let store = yb_image::ImageStore::new(&cache.join(IMAGES), self.hosts);
+                let mut options = yb_image::BuildOptions::default();
+                options.shim.clone_from(&self.shim);
+                options.cancel = self.stop.token().clone();
+                store.build(path, &options).await.map_err(TrialError::root)?
             }
         };
         let mut env: BTreeMap<String, String> = image.config.env.iter().cloned().collect();
@@ -69,6 +79,12 @@ impl Runner {
 }
 
 impl RootSpec {
+    /// Returns what identifies the root: the path of an image in the cache has its digest.
+    pub(super) fn key(&self) -> String {
+        let Self { rootfs, env, workdir, uid, gid, .. } = self;
+        format!("{} {env:?} {} {uid}:{gid}", rootfs.display(), workdir.display())
+    }
+
     /// Creates the layers of a trial.
     pub(super) fn create(&self, dirs: &AttemptDirs) -> Result<OtherRoot, TrialError> {
         let layer = &dirs.root_layer;
@@ -84,6 +100,11 @@ impl RootSpec {
         copy_mode(&self.rootfs, &overlay.upper)?;
         for directory in LOG_DIRS {
             self.create_dir(&overlay.upper, Path::new(directory))?;
+        }
+        if self.rootfs.join(APT).is_dir() {
+            self.create_dir(&overlay.upper, Path::new(APT))?;
+            let settings = overlay.upper.join(APT).join("00youbencha");
+            fs::write(&settings, yb_image::APT_SETTINGS).map_err(TrialError::io(&settings))?;
         }
         if self.has_workspace {
             self.create_dir(&overlay.upper, self.relative_workdir())?;

@@ -13,6 +13,11 @@ Examples:
   yb demo --no-download
   yb demo --agents-dir ./agents --dir ./demo";
 
+pub(super) const IMPORT: &str = "\
+Examples:
+  yb import ./my-plugin
+  yb import promptfooconfig.yaml --agent codex --out suites/greetings";
+
 pub(super) const SCHEMA: &str = "\
 Examples:
   yb schema > case.schema.json

@@ -36,6 +36,8 @@ pub(crate) enum ReportFormat {
     Csv,
     /// Short pull request comment
     Github,
+    /// `benchmark.json` and `grading.json` of skill evals, in a directory
+    SkillBenchmark,
 }
 
 impl ReportFormat {
@@ -48,6 +50,7 @@ impl ReportFormat {
             Self::Junit => "report.junit.xml",
             Self::Csv => "report.csv",
             Self::Github => "report.github.md",
+            Self::SkillBenchmark => "skill-benchmark",
         }
     }
 }

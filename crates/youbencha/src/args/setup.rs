@@ -1,4 +1,4 @@
-//! Arguments of `yb init`, `install-agents`, `completions`, `man` and `self`.
+//! Arguments of `yb init`, `import`, `install-agents`, `completions`, `man` and `self`.
 
 use std::path::PathBuf;
 
@@ -7,6 +7,38 @@ pub(crate) struct InitArgs {
     /// Overwrite existing files
     #[arg(long)]
     pub(crate) force: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ImportArgs {
+    /// Plugin, skill, or file of the other tool
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+
+    /// Directory for the files [default: the name of the suite]
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Agent type of the cases [default: claude-code]
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) agent: Option<String>,
+
+    /// Model of the cases [default: that of the suite]
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+
+    /// Score from which a trial passes, from 0 to 1
+    #[arg(long, value_name = "SCORE", default_value = "1", value_parser = share)]
+    pub(crate) threshold: f64,
+
+    /// Overwrite existing files
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| (0.0..=1.0).contains(number));
+    number.ok_or_else(|| "expected a number from 0 to 1".to_owned())
 }
 
 #[derive(Debug, clap::Args)]

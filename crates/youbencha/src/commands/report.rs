@@ -32,6 +32,7 @@ pub(super) fn run(args: &ReportArgs, printer: &mut Printer) -> Result<ExitCode, 
         ReportFormat::Junit => yb_report::junit(&report),
         ReportFormat::Csv => yb_report::csv(&report),
         ReportFormat::Github => yb_report::github(&report),
+        ReportFormat::SkillBenchmark => return skill_benchmark(args, &report, &beside, printer),
         ReportFormat::Html => return html(args, &yb_report::html(&report), &beside, printer),
     };
     match args.output.as_deref() {
@@ -155,6 +156,27 @@ fn html(
     let (index, pages) = write_html(html, args.output.as_deref(), beside)?;
     let more = if pages > 1 { format!(" and {}", plural(pages - 1, "page")) } else { String::new() };
     printer.line(format_args!("wrote {}{more}", display_path(&index)));
+    Ok(ExitCode::Passed)
+}
+
+/// Writes the files that the viewer of skill-creator reads.
+fn skill_benchmark(
+    args: &ReportArgs,
+    report: &Report,
+    beside: &Path,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
+    let folder = args.output.clone().unwrap_or_else(|| beside.join(args.format.file_name()));
+    let files = yb_report::skill_benchmark(report);
+    if files.len() < 2 {
+        return Err(CliError::new(ErrorKind::Usage, "no trial has the verdict of weighted graders")
+            .hint("this format is for suites with the evaluator `weighted-score`, such as skill evals"));
+    }
+    for file in &files {
+        write(&folder.join(&file.path), &file.text)?;
+    }
+    let first = folder.join(files.first().map(|file| file.path.as_str()).unwrap_or_default());
+    printer.line(format_args!("wrote {} and {}", display_path(&first), plural(files.len() - 1, "file")));
     Ok(ExitCode::Passed)
 }
 

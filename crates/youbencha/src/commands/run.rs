@@ -184,7 +184,13 @@ async fn open(
     let jobs = args.jobs.map_or_else(jobs::default, usize::from);
     if let Some(config) = args.config() {
         let allowed = (args.allow_private_hosts, args.allow_path.as_slice());
-        let (suite, files) = load::suite_and_files(config, allowed, &setup, args.strict, printer);
+        let root = setup.settings.workspace_dir();
+        let config = super::import::as_suite(config, &root, printer)?;
+        if args.watch && matches!(config, std::borrow::Cow::Owned(_)) {
+            return Err(CliError::new(ErrorKind::Usage, "`--watch` needs case files of youBencha")
+                .hint("convert the suite with `yb import`, and watch the result"));
+        }
+        let (suite, files) = load::suite_and_files(&config, allowed, &setup, args.strict, printer);
         if let Some(watch) = watch.as_deref_mut() {
             watch.loaded(suite.as_ref(), &files, &setup)?;
         }

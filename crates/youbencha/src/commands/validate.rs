@@ -46,7 +46,8 @@ pub(super) fn run(
             tally.show(&load_eval(file, &options).diagnostics, printer);
             continue;
         }
-        let loaded = suite::load(file, &options);
+        let converted = super::import::as_suite(file, &settings.workspace_dir(), printer)?;
+        let loaded = suite::load(&converted, &options);
         tally.show(&loaded.diagnostics, printer);
         match loaded.suite.filter(|_| args.verbose) {
             Some(suite) if suite.name.is_some() => describe_suite(file, &suite, printer),

@@ -40,6 +40,8 @@ pages! {
     guide_export: "docs/guides/export.md",
     guide_gates: "docs/guides/gates.md",
     guide_graders_with_real_claude: "docs/guides/graders.md",
+    guide_import: "docs/guides/import.md",
+    guide_harbor: "docs/guides/harbor.md",
     guide_record_replay: "docs/guides/record-replay.md",
     guide_regrade: "docs/guides/regrade.md",
     guide_view: "docs/guides/view.md",

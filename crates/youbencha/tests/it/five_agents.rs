@@ -136,7 +136,7 @@ fn real_claude_and_four_others_are_recorded_and_replayed_without_their_model() {
 }
 
 #[test]
-fn real_claude_codex_and_copilot_prove_that_they_read_their_instructions() {
+fn real_claude_codex_copilot_and_opencode_prove_that_they_read_their_instructions() {
     let (context, server) = example();
     context.write("md/rules.md", "# Rules\n\nEvery greeting ends with an exclamation mark.\n");
     let case = context.read("case.yaml");
@@ -146,6 +146,7 @@ fn real_claude_codex_and_copilot_prove_that_they_read_their_instructions() {
         ("claude-code", "CLAUDE.md"),
         ("codex", "AGENTS.md"),
         ("copilot-cli", ".github/copilot-instructions.md"),
+        ("opencode", "AGENTS.md"),
     ] {
         context.write("case.yaml", with.replace("  type: claude-code ", &format!("  type: {agent} ")));
         let outcome = yb(&context, &server, &["run", "-c", "case.yaml"]).run();

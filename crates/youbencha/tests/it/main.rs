@@ -33,6 +33,7 @@ mod export;
 mod factors;
 mod five_agents;
 mod gates;
+mod images;
 mod index;
 mod init;
 mod inspect;
@@ -50,6 +51,7 @@ mod overlay;
 mod packaging;
 #[cfg(target_os = "linux")]
 mod phoenix;
+mod plugin_eval;
 mod preflight;
 mod prompt;
 mod real_claude;

@@ -69,8 +69,9 @@ struct Served {
 impl Served {
     /// Starts `yb` and reads the address that it prints.
     fn start(context: &TestContext, args: &[&str]) -> Self {
-        let mut child = command(context, args).spawn().unwrap();
-        let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        let child = command(context, args).spawn().unwrap();
+        let mut served = Self { child, address: String::new(), token: String::new() };
+        let (out, err) = (served.child.stdout.take().unwrap(), served.child.stderr.take().unwrap());
         let (sender, lines) = std::sync::mpsc::channel();
         for stream in [Box::new(out) as Box<dyn std::io::Read + Send>, Box::new(err)] {
             let sender = sender.clone();
@@ -88,8 +89,9 @@ impl Served {
             if let Some((address, rest)) =
                 line.strip_prefix("view: http://").and_then(|url| url.split_once('/'))
             {
-                let token = rest.split_once("token=").unwrap().1.to_owned();
-                return Self { child, address: address.to_owned(), token };
+                rest.split_once("token=").unwrap().1.clone_into(&mut served.token);
+                address.clone_into(&mut served.address);
+                return served;
             }
             seen.push(line);
         }
@@ -124,9 +126,7 @@ impl Served {
     }
 
     fn end(mut self) -> Option<i32> {
-        let ended = self.child.wait().unwrap().code();
-        std::mem::forget(self);
-        ended
+        self.child.wait().unwrap().code()
     }
 }
 
