@@ -263,7 +263,7 @@ fn export_reports_errors_with_the_way_out() {
     error: path is a file: `file`
     hint: name a directory: `--output DIR`
     ");
-    let unknown = world.context.run(YB, &["export", "--format", "csv", "--trial", "two"]);
+    let unknown = world.context.run(YB, ["export", "--format", "csv", "--trial", "two"]);
     assert_eq!(unknown.code, Some(2));
     assert!(
         unknown.stderr.ends_with(" is named `two`\nhint: list its trials: `yb show latest`\n"),
