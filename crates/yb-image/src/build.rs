@@ -339,7 +339,7 @@ impl Build<'_> {
             if let Some(document) = one
                 .documents
                 .iter()
-                .find(|document| path.contains(&format!("{}", document.name)) && path.starts_with("<<"))
+                .find(|document| path.contains(document.name.as_str()) && path.starts_with("<<"))
             {
                 let content = if document.expanded {
                     expand_text(&document.content, &stage.variables())

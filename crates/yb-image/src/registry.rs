@@ -42,6 +42,7 @@ impl<'a> Registry<'a> {
         Ok(Self { reference, connector, token: None })
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "errors are passed as they are")]
     fn error(&self, reason: impl ToString) -> ImageError {
         ImageError::Registry { registry: self.reference.host.clone(), reason: reason.to_string() }
     }

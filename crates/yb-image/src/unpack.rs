@@ -96,7 +96,7 @@ pub(crate) fn unpack(archive: &mut impl Read, root: &Path) -> io::Result<()> {
         }
         if let Some(removed) = text.strip_prefix(WHITEOUT) {
             let removed = parent.join(removed);
-            if !removed.file_name().is_some_and(|name| name == "..") && !written.contains(&removed) {
+            if removed.file_name().is_none_or(|name| name != "..") && !written.contains(&removed) {
                 remove(&removed)?;
             }
             continue;
@@ -245,6 +245,7 @@ fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
 }
 
 #[cfg(all(test, unix))]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
 

@@ -1,5 +1,7 @@
 //! A tiny root directory for tests: busybox, bash, and the libraries of this machine that dynamic programs need.
 
+#![expect(clippy::unwrap_used, reason = "a failure must fail the test")]
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
