@@ -197,9 +197,19 @@ mod tests {
                 "p/evals/old/case.yaml",
                 "name: old\ncontext: { history_file: h.jsonl }\nexecution: { prompt: x }\n",
             ),
+            (
+                "p/evals/zmock/case.yaml",
+                "execution: { prompt: x }\ngraders: [{ name: g, type: regex, pattern: a, target: mock_calls }]\n",
+            ),
         ]);
         let notes = files.import("p", Format::PluginEval);
-        assert_eq!(notes, ["old: left out: `history_file` is not supported"]);
+        assert_eq!(
+            notes,
+            [
+                "old: left out: `history_file` is not supported",
+                "zmock: left out: graders of `mock_calls` are not supported",
+            ]
+        );
         let suite = files.json("suite.json");
         assert_eq!((&suite["repeats"], &suite["vary"]), (&json!(2), &json!(["plugins"])));
         assert_eq!(suite["variants"][1]["config"]["plugins"], json!(["plugins/p"]));

@@ -158,7 +158,7 @@ impl From<PreflightError> for TrialError {
 
 impl TrialError {
     /// The error of a root that can't be used.
-    pub(super) fn root(error: yb_image::ImageError) -> Self {
+    pub(super) fn root(error: &yb_image::ImageError) -> Self {
         let hint = error.hint();
         Self::Root { reason: error.to_string(), hint }
     }

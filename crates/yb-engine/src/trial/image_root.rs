@@ -42,14 +42,14 @@ impl Runner {
             RootSource::Rootfs(path) => yb_image::Image::of_directory(path),
             RootSource::Image(name) => {
                 let store = yb_image::ImageStore::new(&cache.join(IMAGES), self.hosts);
-                store.image(name).await.map_err(TrialError::root)?
+                store.image(name).await.map_err(|error| TrialError::root(&error))?
             }
             RootSource::Dockerfile(path) => {
                 let store = yb_image::ImageStore::new(&cache.join(IMAGES), self.hosts);
                 let mut options = yb_image::BuildOptions::default();
                 options.shim.clone_from(&self.shim);
                 options.cancel = self.stop.token().clone();
-                store.build(path, &options).await.map_err(TrialError::root)?
+                store.build(path, &options).await.map_err(|error| TrialError::root(&error))?
             }
         };
         let mut env: BTreeMap<String, String> = image.config.env.iter().cloned().collect();
@@ -64,7 +64,7 @@ impl Runner {
             env.insert(variable.name.clone(), value);
         }
         let user = environment.user.as_deref().unwrap_or(&image.config.user);
-        let user = yb_image::find_user(&image.rootfs, user).map_err(TrialError::root)?;
+        let user = yb_image::find_user(&image.rootfs, user).map_err(|error| TrialError::root(&error))?;
         env.entry("HOME".to_owned()).or_insert(user.home);
         let workdir = environment.workdir.clone().unwrap_or_else(|| image.config.workdir.clone());
         Ok(Some(RootSpec {

@@ -9,7 +9,7 @@ use super::material::{Call, Material};
 pub(super) const TYPES: &[&str] =
     &["regex", "tool_used", "tool_order", "file_exists", "llm", "baseline", "json", "cost", "duration"];
 /// What a grader can read, besides a file.
-pub(super) const TARGETS: &[&str] = &["last_message", "trace", "files", "mock_calls"];
+pub(super) const TARGETS: &[&str] = &["last_message", "trace", "files"];
 
 /// A grader.
 #[derive(Debug, Clone)]
@@ -75,7 +75,6 @@ pub(super) enum Target {
     LastMessage,
     Trace,
     Files,
-    MockCalls,
     File(String),
 }
 
@@ -85,7 +84,6 @@ impl Target {
             Self::LastMessage => "last_message".to_owned(),
             Self::Trace => "trace".to_owned(),
             Self::Files => "files".to_owned(),
-            Self::MockCalls => "mock_calls".to_owned(),
             Self::File(path) => format!("file {path}"),
         }
     }

@@ -58,7 +58,6 @@ pub(super) fn assertion(criteria: &str, focus: &Target) -> String {
         Target::LastMessage => "the final message of the agent alone".to_owned(),
         Target::Trace => "the transcript".to_owned(),
         Target::Files => "the names of the files that the agent created".to_owned(),
-        Target::MockCalls => "the calls of MCP tools in the transcript".to_owned(),
         Target::File(path) => format!("the file `{path}` alone"),
     };
     format!("{criteria} (Look at {focus}.)")

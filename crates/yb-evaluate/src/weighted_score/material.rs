@@ -32,7 +32,6 @@ pub(super) struct Material {
     pub(super) created: Vec<String>,
     created_text: String,
     files: BTreeMap<String, Result<String, String>>,
-    mock_calls: String,
     /// Whether the variant declares a plugin or skill.
     pub(super) has_add_ons: bool,
     pub(super) cost_usd: Option<f64>,
@@ -95,7 +94,6 @@ impl Material {
                 None => Ok(""),
             },
             Target::Files => Ok(&self.created_text),
-            Target::MockCalls => Ok(&self.mock_calls),
             Target::File(path) => match self.files.get(path) {
                 Some(Ok(text)) => Ok(text),
                 Some(Err(reason)) => Err(reason.clone()),

@@ -184,7 +184,6 @@ fn target(value: Option<&Value>) -> Result<Target, String> {
             Some("last_message") => Ok(Target::LastMessage),
             Some("trace") => Ok(Target::Trace),
             Some("files") => Ok(Target::Files),
-            Some("mock_calls") => Ok(Target::MockCalls),
             _ => Err(format!("unknown target {value} (expected one of {})", TARGETS.join(", "))),
         },
     }

@@ -75,8 +75,10 @@ impl<'a> Events<'a> {
             "choices": [{ "message": answer(step, self.model, id), "stop_reason": stop }],
             "completion": step.message,
         });
-        if let Some(usage) = &step.usage {
-            let written = usage.output_tokens.unwrap_or(0);
+        // Unknown output is no output: the field is required, so the usage is left out.
+        if let Some(usage) = &step.usage
+            && let Some(written) = usage.output_tokens
+        {
             let read = [usage.input_tokens, usage.cache_read_input_tokens, usage.cache_creation_input_tokens];
             output["usage"] = json!({
                 "input_tokens": usage.input_tokens,

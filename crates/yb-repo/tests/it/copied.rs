@@ -39,7 +39,7 @@ async fn copied_workspace_equals_a_checkout_and_is_clean() {
     let origin = dirs.origin();
     origin.write("src/main.rs", "fn main() {}\n");
     origin.write("run.sh", "#!/bin/sh\n");
-    origin.write(&format!("deep/{}/file", "d".repeat(200)), "x\n");
+    origin.write(format!("deep/{}/file", "d".repeat(200)), "x\n");
     origin.write("empty", "");
     fs::set_permissions(origin.path().join("run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
     symlink("src/main.rs", origin.path().join("link")).unwrap();
