@@ -9,15 +9,13 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 use toml_edit::{DocumentMut, Item};
 
-use super::files;
+use super::{AgentSpecs, files};
 use yb_yaml::Span;
 use yb_yaml::diagnostic::{Diagnostic, Diagnostics};
 
 /// The configuration of a task, and of a set of tasks.
 const TASK: &str = "task.toml";
 const DATASET: &str = "dataset.toml";
-/// The agent of a task, unless a variant sets another.
-const AGENT: &str = "claude-code";
 /// What Harbor waits for, in seconds.
 const VERIFIER_TIMEOUT: f64 = 600.0;
 
@@ -32,8 +30,9 @@ pub(crate) fn file_of(path: &Path) -> PathBuf {
     }
 }
 
-/// Returns the text of a task or of a set of tasks; `None` for other files.
-pub(crate) fn read(path: &Path) -> Option<Result<Vec<u8>, Vec<Diagnostic>>> {
+/// Returns the text of a task or of a set of tasks; `None` for other files. A task has the first of these agents, unless a variant
+/// sets another.
+pub(crate) fn read(path: &Path, agents: &AgentSpecs) -> Option<Result<Vec<u8>, Vec<Diagnostic>>> {
     let name = path.file_name()?;
     let dir = super::dir_of(path);
     if name == DATASET {
@@ -45,9 +44,15 @@ pub(crate) fn read(path: &Path) -> Option<Result<Vec<u8>, Vec<Diagnostic>>> {
     let found = files::read(path, yb_yaml::MAX_BYTES).map_err(|error| error.to_string());
     let found = found.and_then(|bytes| String::from_utf8(bytes).map_err(|error| error.to_string()));
     let converted = found.and_then(|text| convert(dir, &text));
-    Some(converted.map(|case| case.to_string().into_bytes()).map_err(|message| {
+    let with_agent = |mut case: Value| {
+        case["agent"]["type"] = json!(agents.iter().next().map(|spec| spec.name));
+        case.to_string().into_bytes()
+    };
+    Some(converted.map(with_agent).map_err(|message| {
         let mut found = Diagnostics::new(path, "");
-        let (message, hint) = message.split_once('\n').unwrap_or((&message, "see docs/guides/harbor.md"));
+        let (message, hint) = message
+            .split_once('\n')
+            .unwrap_or((&message, "the guide on Harbor tasks lists what is supported"));
         found.error(Span::WHOLE, "", format!("Harbor task: {message}")).hint(hint);
         found.into_vec()
     }))
@@ -192,7 +197,7 @@ fn convert(dir: &Path, text: &str) -> Result<Value, String> {
         "name": name,
         "description": description.map_or_else(|| format!("Harbor task {name}"), str::to_owned),
         "environment": root,
-        "agent": { "type": AGENT, "config": config },
+        "agent": { "config": config },
         "evaluators": [{ "name": super::fields::REWARD_EVALUATOR, "config": grading }],
         // The agent needs its model, also where the task has no network.
         "network": if open { json!("open") } else { json!({ "mode": "model-only", "allow": hosts }) },

@@ -151,17 +151,19 @@ pub struct Loaded {
 #[must_use]
 pub fn load(path: &Path, options: &LoadOptions) -> Loaded {
     let path = &harbor::file_of(path);
-    match read(path) {
+    match read_case(path, options) {
         Ok(bytes) => parse(path, &bytes, options),
         Err(diagnostics) => Loaded { case: None, diagnostics },
     }
 }
 
+/// Reads the bytes of a case or suite, or converts a Harbor task to one.
+pub(crate) fn read_case(path: &Path, options: &LoadOptions) -> Result<Vec<u8>, Vec<Diagnostic>> {
+    harbor::read(path, &options.agents).unwrap_or_else(|| read(path))
+}
+
 /// Reads the bytes of a file.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Vec<Diagnostic>> {
-    if let Some(converted) = harbor::read(path) {
-        return converted;
-    }
     files::read(path, yb_yaml::MAX_BYTES).map_err(|error| {
         let mut found = Diagnostics::new(path, "");
         if let files::FileError::TooLarge = error {

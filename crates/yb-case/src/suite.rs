@@ -117,7 +117,7 @@ impl Suite {
 #[must_use]
 pub fn load(path: &Path, options: &LoadOptions) -> Loaded {
     let path = &crate::harbor::file_of(path);
-    let (mut loaded, recording) = files::recorded(|| match crate::read(path) {
+    let (mut loaded, recording) = files::recorded(|| match crate::read_case(path, options) {
         Ok(bytes) => parse(path, &bytes, options),
         Err(diagnostics) => Loaded { suite: None, diagnostics, files: Vec::new() },
     });

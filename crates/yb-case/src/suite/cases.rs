@@ -163,7 +163,7 @@ impl CaseReader<'_, '_> {
         let shown = self.dir.join(relative);
         let shown = shown.strip_prefix("./").map(Path::to_owned).unwrap_or(shown);
         let text = relative.to_string_lossy();
-        let converted = crate::harbor::read(file).transpose();
+        let converted = crate::harbor::read(file, &self.options.agents).transpose();
         let converted = match converted {
             Ok(converted) => converted,
             Err(mut diagnostics) => {
