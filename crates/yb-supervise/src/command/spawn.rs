@@ -59,6 +59,7 @@ impl Command {
             None => std::env::current_dir(),
         };
         let cwd = cwd.map_err(system("resolve the working directory"))?;
+        #[cfg(unix)]
         let overlays: Vec<_> =
             self.sandbox.as_ref().map(|sandbox| sandbox.overlays().cloned().collect()).unwrap_or_default();
         let locate = |path: &Path| self.sandbox.as_ref().and_then(|sandbox| sandbox.locate(path));

@@ -21,6 +21,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
         "Set up",
         &[
             "init",
+            "import",
             "validate",
             "check",
             "schema",

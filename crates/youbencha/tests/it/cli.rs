@@ -59,6 +59,7 @@ fn help() {
 
     Set up:
       init              Create an example case that runs offline
+      import            Convert a suite of another tool to case and suite files
       validate          Check case and suite files
       check             Prove cases without an agent: untouched they fail, solved they pass
       schema            Print JSON Schemas of files and outputs
@@ -143,6 +144,7 @@ fn no_command_is_a_usage_error_with_help() {
 
     Set up:
       init              Create an example case that runs offline
+      import            Convert a suite of another tool to case and suite files
       validate          Check case and suite files
       check             Prove cases without an agent: untouched they fail, solved they pass
       schema            Print JSON Schemas of files and outputs
