@@ -39,7 +39,7 @@ pub(super) fn run(
     if let Some(agents) = &agents {
         printer.line("Agents");
         for agent in agents {
-            printer.line(format_args!("  {:14} {}", agent.spec.name, describe(agent)));
+            printer.line(format_args!("  {:15} {}", agent.spec.name, describe(agent)));
         }
     }
     if args.what == Some(ListKind::Agents) {
@@ -51,7 +51,7 @@ pub(super) fn run(
     if let Some(evaluators) = evaluators {
         printer.line("Evaluators");
         for spec in evaluators.iter() {
-            printer.line(format_args!("  {:14} {}", spec.name, spec.summary));
+            printer.line(format_args!("  {:15} {}", spec.name, spec.summary));
         }
     }
     Ok(ExitCode::Passed)

@@ -47,31 +47,33 @@ fn list_prints_agents_and_evaluators() {
     exit code: 0
     ----- stdout -----
     Agents
-      claude-code    Claude Code 2.1.325 is ready (oauth_token, firstParty): [TEMP]/work/bin/claude
-      copilot-cli    not found; run `yb doctor` for details
-      codex          not found; run `yb doctor` for details
-      gemini         not found; run `yb doctor` for details
-      opencode       not found; run `yb doctor` for details
-      acp            runs any program named in the case
-      command        runs any program named in the case
+      claude-code     Claude Code 2.1.325 is ready (oauth_token, firstParty): [TEMP]/work/bin/claude
+      copilot-cli     not found; run `yb doctor` for details
+      codex           not found; run `yb doctor` for details
+      gemini          not found; run `yb doctor` for details
+      opencode        not found; run `yb doctor` for details
+      acp             runs any program named in the case
+      command         runs any program named in the case
 
     Evaluators
-      git-diff       how much changed, against limits: files, lines, and their distribution
-      expected-diff  how similar the result and the expected one are, from 0 to 1
-      command        a build, a test run, a linter: exit code, output, and passed tests
-      probe          the program itself: inputs by arguments, stdin, files or HTTP, and expected outputs
-      files          which files exist, what they contain, and which are unchanged
-      trajectory     which tools the agent called, how often, in which order, and which calls failed
-      activation     whether the agent used its plugins, skills, MCP servers and agents
-      budget         tokens, cost, duration and turns, against limits
-      answer         the final message of the agent, as text or as JSON
-      agentic-judge  scores that another agent gives to each assertion
+      git-diff        how much changed, against limits: files, lines, and their distribution
+      expected-diff   how similar the result and the expected one are, from 0 to 1
+      command         a build, a test run, a linter: exit code, output, and passed tests
+      probe           the program itself: inputs by arguments, stdin, files or HTTP, and expected outputs
+      reward-file     a script in the root of the case, as the agent left it, that writes a reward
+      files           which files exist, what they contain, and which are unchanged
+      trajectory      which tools the agent called, how often, in which order, and which calls failed
+      activation      whether the agent used its plugins, skills, MCP servers and agents
+      budget          tokens, cost, duration and turns, against limits
+      answer          the final message of the agent, as text or as JSON
+      agentic-judge   scores that another agent gives to each assertion
+      weighted-score  the weighted share of graders that pass: regular expressions, tools, files, judges
     ----- stderr -----
     ");
     let outcome = yb(&context, &["list", "agents"], "/nowhere/claude").run();
     assert_eq!(outcome.code, Some(0));
     assert!(
-        outcome.stdout.contains("  claude-code    not found; run `yb doctor` for details\n"),
+        outcome.stdout.contains("  claude-code     not found; run `yb doctor` for details\n"),
         "{}",
         outcome.stdout
     );
@@ -93,7 +95,7 @@ fn list_prints_agents_and_evaluators() {
       mcp                  yes          yes          yes    yes     yes       -    -
       plugins              yes          -            -      -       -         -    -
       skills               yes          -            -      -       -         -    -
-      instructions         yes          yes          yes    yes     -         -    -
+      instructions         yes          yes          yes    yes     yes       -    -
       effort               yes          yes          yes    -       yes       -    -
       settings             yes          -            -      yes     yes       -    -
       add_dirs             yes          yes          yes    yes     -         -    -
