@@ -84,7 +84,7 @@ fn invalid_suggestion_is_returned_once_and_not_saved() {
     1 | youbencha: 1
       | ^^^^^^^^^
       = key: `repo`
-      = expected: a URL or a path as `repo`, or a path as `directory`
+      = expected: a URL or a path as `repo`, a path as `directory`, or an `environment`
 
     warning: vacuous: it asserts nothing, so it always passes: `git-diff`
      --> testcase-suggestion.yaml:5:22
