@@ -32,7 +32,7 @@ evaluators: [{{ name: line-length-new, config: {config} }}]
 fn custom_evaluator_is_listed() {
     let context = TestContext::new();
     let outcome = context.command(program()).args(["list", "evaluators"]).run();
-    let line = "  line-length    the longest line of each file, against a limit\n";
+    let line = "  line-length     the longest line of each file, against a limit\n";
     assert!(outcome.stdout.ends_with(line), "{}", outcome.stdout);
     let outcome = context.command(program()).args(["list", "evaluators", "--json"]).run();
     let list: Value = serde_json::from_str(&outcome.stdout).unwrap();
