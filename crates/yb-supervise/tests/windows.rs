@@ -74,7 +74,7 @@ fn wait_until_growing(path: &Path) {
     unreachable!("{} does not grow", path.display());
 }
 
-/// Asserts that nobody writes the file any more.
+/// Asserts that no process writes to the file any more.
 fn assert_still(path: &Path) {
     let size = || std::fs::metadata(path).unwrap().len();
     // A write that was under way when the process was killed.

@@ -1,5 +1,5 @@
 //! What pages can start and stop: the run that this process executes, and forks of recorded trials. The pages only send requests;
-//! whoever starts the server decides what they do.
+//! the program that starts the server handles them.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Who may see the pages: whoever has the token. Protects against other users of the machine, against other sites in the same
+//! Access to the pages, which needs the token. Protects against other users of the machine, against other sites in the same
 //! browser (CSRF), and against names that resolve to loopback (DNS rebinding).
 
 use std::net::{IpAddr, SocketAddr};

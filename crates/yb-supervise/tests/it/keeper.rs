@@ -16,7 +16,7 @@ const TREE: &str = "
 ";
 const PROCESSES_PER_TREE: usize = 2;
 
-/// A host with a keeper, which starts its second tree when it is told to.
+/// A host with a keeper, which starts its second tree on request.
 struct Host {
     process: Child,
     agent_dir: AgentDir,

@@ -29,7 +29,7 @@ pub(crate) struct ViewArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) port: u16,
 
-    /// Address to listen on instead of 127.0.0.1; whoever has the URL sees the runs
+    /// Address to listen on instead of 127.0.0.1; anyone with the URL can see the runs
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Option<IpAddr>,
 

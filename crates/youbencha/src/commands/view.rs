@@ -37,7 +37,7 @@ pub(super) fn run(args: &ViewArgs, printer: &mut Printer) -> Result<ExitCode, Cl
         printer.line(format_args!("view: {url}"));
         if !server.address().ip().is_loopback() {
             printer.note(
-                "warning: listening beyond this machine without encryption: whoever has the URL sees all runs",
+                "warning: listening beyond this machine without encryption: anyone with the URL can see all runs",
             );
         }
         if all_runs(&root)?.is_empty() {
